@@ -1,0 +1,84 @@
+# Each target makes .venv and installs what it needs by itself; a second run reuses it.
+
+PYTHON  ?= python3
+WORKERS ?= 2
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+INPUTS := pyproject.toml constraints.txt Makefile
+PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
+
+# uv reads none of pip's settings: hand over those that name where packages come from.
+comma := ,
+space := $(subst ,, )
+export UV_COMPILE_BYTECODE := 1
+ifdef PIP_FIND_LINKS
+export UV_FIND_LINKS ?= $(subst $(space),$(comma),$(strip $(PIP_FIND_LINKS)))
+endif
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
+
+.PHONY: help demo test test-full test-slow bench lint clean
+
+help:
+	@echo "make demo       a short tour in the terminal, with one picture"
+	@echo "make test       the test suite"
+	@echo "make test-full  the same with 2,000 random examples per property"
+	@echo "make test-slow  integrations that take minutes"
+	@echo "make bench      the measurements behind the documentation"
+	@echo "make lint       ruff and pyright"
+	@echo "make clean      remove everything that make has made, .venv included"
+
+demo: $(if $(wildcard $(VENV)/.dev),$(VENV)/.dev,$(VENV)/.demo)
+	@$(BIN)/python examples/tour.py
+
+test: $(VENV)/.dev
+	$(PYTEST) -n $(WORKERS) --dist worksteal
+
+test-full: $(VENV)/.dev
+	SELMATCH_HYPOTHESIS_PROFILE=full $(PYTEST) -n $(WORKERS) --dist worksteal
+
+# pytest's status 5 says that no test is marked slow.
+test-slow: $(VENV)/.dev
+	$(PYTEST) -m slow || [ $$? -eq 5 ]
+
+bench: $(VENV)/.dev
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+clean:
+	rm -rf $(VENV) build dist demo_output .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.base:
+	@$(PYTHON) -c 'import sys; sys.version_info < (3, 11) and sys.exit("Python 3.11 or newer is needed: make PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt uv || echo "No uv: pip will do, slowly."
+	@touch $@
+
+$(VENV)/.demo: $(INPUTS) | $(VENV)/.base
+	$(call install,plots)
+	@touch $@
+
+$(VENV)/.dev: $(INPUTS) | $(VENV)/.base
+	$(call install,dev)
+	@touch $@
+
+# $(call install,EXTRA): uv, else pip. Where there is no GPU the CPU build of torch must come out: it does from a wheel in
+# PIP_FIND_LINKS, and otherwise on Linux uv picks the build that fits the machine. pip cannot: it must be told where to look.
+define install
+	@tag=$$($(BIN)/python -c 'import sys; print("cp%d%d" % sys.version_info[:2])'); \
+	backend=; [ "$$(uname)" != Linux ] || backend=--torch-backend=auto; \
+	for wheel in $(addsuffix /torch-*-"$$tag"-*.whl,$(PIP_FIND_LINKS)); do [ ! -e "$$wheel" ] || backend=; done; \
+	if [ -x $(BIN)/uv ] && $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt \
+	    --build-constraints constraints.txt $$backend --editable '.[$(1)]'; then exit 0; fi; \
+	if [ "$(1)$$backend$(PIP_EXTRA_INDEX_URL)" = dev--torch-backend=auto ] && ! command -v nvidia-smi >/dev/null; then \
+	  echo "pip alone would fetch the CUDA build of torch. Put a CPU wheel of torch into a folder and name it in"; \
+	  echo "PIP_FIND_LINKS, or name an index that has one in PIP_EXTRA_INDEX_URL, and run make again."; exit 1; fi; \
+	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[$(1)]'
+endef

@@ -1,0 +1,752 @@
+"""Curves made of curves, or of one formula."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from selmatch.arrays.bracketing import solve_increasing
+from selmatch.arrays.dual import derivative
+from selmatch.curve import REALS, Curve, Interval
+from selmatch.curves import Constant, Step, clipped_move
+from selmatch.functions import end, is_number, log, maximum, minimum, where
+from selmatch.parameters import LEAF, increasing_numbers, keep, number, parameter
+
+Array = Any
+
+
+def require_curve(who: str, name: str, value: Any) -> None:
+    """Raise unless a value is a curve."""
+    if not isinstance(value, Curve):
+        hint = f" Try {value.__name__}()." if isinstance(value, type) and issubclass(value, Curve) else ""
+        raise TypeError(f"{who}: {name} must be a curve, got {value!r}.{hint}")
+
+
+@dataclass(frozen=True, repr=False)
+class Affine(Curve):
+    r"""A curve stretched and shifted: put the sensitive region where the scores are.
+
+    .. math:: h(z) = \text{gain} \cdot g(x), \qquad x = \alpha (z - \beta)
+
+    Usually written ``curve.affine(alpha=..., beta=...)``. The numbers may be PyTorch or JAX scalars, through which
+    gradients flow.
+
+    Parameters
+    ----------
+    curve : Curve
+        The curve g.
+    alpha : float
+        Steepness, > 0.
+    beta : float
+        Centre.
+    gain : float
+        Factor in front, > 0. ``gain=1`` is the normalisation of the paper's main text, ``gain=alpha`` the one of its
+        composite appendix.
+
+    Examples
+    --------
+    >>> Affine(Sigmoid(), alpha=2.0, beta=1.5)
+    Sigmoid().affine(alpha=2.0, beta=1.5)
+    """
+
+    curve: Curve = field(metadata=LEAF)
+    alpha: Any = field(default=1.0, metadata=LEAF)
+    beta: Any = field(default=0.0, metadata=LEAF)
+    gain: Any = field(default=1.0, metadata=LEAF)
+
+    def __post_init__(self):
+        require_curve("Affine", "curve", self.curve)
+        keep(
+            self,
+            alpha=parameter("Affine", "alpha", self.alpha, above=0.0),
+            beta=parameter("Affine", "beta", self.beta),
+            gain=parameter("Affine", "gain", self.gain, above=0.0),
+        )
+
+    def __repr__(self):
+        given = [
+            f"{name}={value!r}"
+            for name, value, default in (("alpha", self.alpha, 1.0), ("beta", self.beta, 0.0), ("gain", self.gain, 1.0))
+            if not (is_number(value) and value == default)
+        ]
+        return f"{self.curve!r}.affine({', '.join(given)})"
+
+    def _x(self, z: Array) -> Array:
+        return self.alpha * (z - self.beta)
+
+    def _z(self, x: Array) -> Array:
+        return self.beta + x / self.alpha
+
+    @property
+    def domain(self):
+        d = self.curve.domain
+        return Interval(self._z(d.low), self._z(d.high), d.open_low, d.open_high) if d.bounded else d
+
+    @property
+    def bounded(self):
+        return self.curve.bounded
+
+    @property
+    def range(self):
+        r = self.curve.range
+        return Interval(self.gain * r.low, self.gain * r.high, r.open_low, r.open_high)
+
+    @property
+    def odd(self):
+        return self.curve.odd and is_number(self.beta) and self.beta == 0.0
+
+    @property
+    def increasing(self):
+        return self.curve.increasing
+
+    @property
+    def continuous(self):
+        return self.curve.continuous
+
+    @property
+    def scale(self):
+        return self.curve.scale / self.alpha
+
+    @property
+    def largest_gamma(self):
+        return self.curve.largest_gamma * self.gain / self.alpha
+
+    def holds(self, z, *, interior=False):
+        return self.curve.holds(self._x(z), interior=interior)
+
+    def increases_on(self, low, high):
+        return self.curve.increases_on(self._x(low), self._x(high))
+
+    def point(self):
+        return self._z(self.curve.point())
+
+    def window(self):
+        low, high = self.curve.window()
+        return self._z(low), self._z(high)
+
+    def __call__(self, z):
+        return self.gain * self.curve(self._x(z))
+
+    def primitive(self, z):
+        return self.gain / self.alpha * self.curve.primitive(self._x(z))
+
+    def slope(self, z):
+        return self.gain * self.alpha * self.curve.slope(self._x(z))
+
+    def inverse(self, y):
+        return self._z(self.curve.inverse(y / self.gain))
+
+    def difference(self, x, u, xh=None):
+        return self.gain * self.curve.difference(*self._move(x, u, xh))
+
+    def remainder(self, x, u, xh=None):
+        return self.gain / self.alpha * self.curve.remainder(*self._move(x, u, xh))
+
+    def remainder_and_difference(self, x, u, xh=None):
+        rest, move = self.curve.remainder_and_difference(*self._move(x, u, xh))
+        return self.gain / self.alpha * rest, self.gain * move
+
+    def increment(self, x, u, xh=None):
+        return self.gain / self.alpha * self.curve.increment(*self._move(x, u, xh))
+
+    def _move(self, z: Array, u: Array, zh: Array) -> tuple[Array, Array, Array]:
+        return self._x(z), self.alpha * u, self._x(end(z, u, zh))
+
+    def inverted(self):
+        inverse = self.curve.inverted().affine(alpha=1.0 / self.gain, gain=1.0 / self.alpha)
+        return inverse if is_number(self.beta) and self.beta == 0.0 else inverse + Constant(self.beta)
+
+    def derived(self):
+        return self.curve.derived().affine(self.alpha, self.beta, self.gain * self.alpha)
+
+
+@dataclass(frozen=True, repr=False)
+class Sum(Curve):
+    r"""A sum of curves: mix sensitivities, for example a floor of squared error under a steep curve.
+
+    .. math:: h(z) = \sum_i h_i(z)
+
+    Usually written ``a + b``; multiples are ``0.1 * a``.
+
+    Parameters
+    ----------
+    curves : sequence of Curve
+        The terms, at least one.
+
+    Examples
+    --------
+    >>> 0.1 * Identity() + Sinh()
+    Sum((Identity().affine(gain=0.1), Sinh()))
+    """
+
+    curves: tuple[Curve, ...] = field(metadata=LEAF)
+
+    def __post_init__(self):
+        if isinstance(self.curves, Curve) or not isinstance(self.curves, Sequence) or not self.curves:
+            raise TypeError(f"Sum: curves must be a non-empty sequence of curves, got {self.curves!r}.")
+        for curve in self.curves:
+            require_curve("Sum", "each term", curve)
+        keep(self, curves=tuple(self.curves))
+
+    def __repr__(self):
+        return f"Sum({self.curves!r})"
+
+    @property
+    def domain(self):
+        return _common_part([curve.domain for curve in self.curves])
+
+    @property
+    def range(self):
+        ranges = [curve.range for curve in self.curves]
+        return Interval(
+            sum(r.low for r in ranges),
+            sum(r.high for r in ranges),
+            any(r.open_low for r in ranges),
+            any(r.open_high for r in ranges),
+        )
+
+    @property
+    def bounded(self):
+        return any(curve.bounded for curve in self.curves)
+
+    @property
+    def odd(self):
+        return all(curve.odd for curve in self.curves)
+
+    @property
+    def increasing(self):
+        return self.increases_on(-math.inf, math.inf)
+
+    def increases_on(self, low, high):
+        return True if all(curve.increases_on(low, high) is True for curve in self.curves) else None
+
+    @property
+    def continuous(self):
+        return all(curve.continuous for curve in self.curves)
+
+    @property
+    def scale(self):
+        return min(curve.scale for curve in self.curves)
+
+    def holds(self, z, *, interior=False):
+        inside = self.curves[0].holds(z, interior=interior)
+        for curve in self.curves[1:]:
+            inside = inside & curve.holds(z, interior=interior)
+        return inside
+
+    def point(self):
+        return self.domain.point()
+
+    def window(self):
+        windows = [curve.window() for curve in self.curves]
+        low, high = min(w[0] for w in windows), max(w[1] for w in windows)
+        return max(low, self.domain.low), min(high, self.domain.high)
+
+    def _total(self, method: str, *args: Array) -> Array:
+        return _add(getattr(curve, method)(*args) for curve in self.curves)
+
+    def __call__(self, x):
+        return self._total("__call__", x)
+
+    def primitive(self, x):
+        return self._total("primitive", x)
+
+    def slope(self, x):
+        return self._total("slope", x)
+
+    def difference(self, x, u, xh=None):
+        return self._total("difference", x, u, xh)
+
+    def remainder(self, x, u, xh=None):
+        return self._total("remainder", x, u, xh)
+
+    def remainder_and_difference(self, x, u, xh=None):
+        both = [curve.remainder_and_difference(x, u, xh) for curve in self.curves]
+        return _add(rest for rest, _ in both), _add(move for _, move in both)
+
+    def inverse(self, y):
+        shifts = [curve for curve in self.curves if isinstance(curve, Constant)]
+        others = [curve for curve in self.curves if not isinstance(curve, Constant)]
+        if len(others) == 1:
+            return others[0].inverse(y - _add(curve.value for curve in shifts)) if shifts else others[0].inverse(y)
+        return super().inverse(y)
+
+    def derived(self):
+        return Sum(tuple(curve.derived() for curve in self.curves))
+
+
+def _add(terms: Any) -> Array:
+    total = None
+    for term in terms:
+        total = term if total is None else total + term
+    return total
+
+
+def _common_part(intervals: Sequence[Interval]) -> Interval:
+    low, high = max(i.low for i in intervals), min(i.high for i in intervals)
+    if not low < high:
+        raise ValueError(f"Sum: curves must share a part of their domains, got {', '.join(map(str, intervals))}.")
+    return Interval(
+        low,
+        high,
+        any(i.open_low for i in intervals if i.low == low),
+        any(i.open_high for i in intervals if i.high == high),
+    )
+
+
+def added(curve: Curve, other: Any) -> Curve:
+    """``curve + other`` for curves and numbers."""
+    if not isinstance(other, Curve):
+        other = Constant(other)
+    terms = [*(c.curves if isinstance(c, Sum) else (c,) for c in (curve, other))]
+    return Sum(tuple(term for group in terms for term in group))
+
+
+@dataclass(frozen=True)
+class Inverse(Curve):
+    r"""The inverse of an increasing curve: sensitive where the curve is flat.
+
+    .. math:: h(y) = g^{-1}(y)
+
+    Usually written ``curve.inverted()``, which knows closed forms.
+
+    Parameters
+    ----------
+    curve : Curve
+        The increasing curve g.
+
+    Examples
+    --------
+    >>> Sinh().inverted()
+    Arcsinh()
+    >>> steep = Inverse(Identity() + Sinh())
+    >>> round(steep(Sinh()(1.0) + 1.0), 12)
+    1.0
+    """
+
+    curve: Curve = field(metadata=LEAF)
+
+    increasing = True
+
+    def __post_init__(self):
+        require_curve("Inverse", "curve", self.curve)
+        if self.curve.increasing is not True:
+            raise ValueError(f"Inverse: curve must be known to increase, got {self.curve!r}.")
+
+    @property
+    def domain(self):
+        return self.curve.range
+
+    @property
+    def range(self):
+        return self.curve.domain
+
+    @property
+    def odd(self):
+        return self.curve.odd
+
+    def window(self):
+        low, high = (float(self.curve(float(end))) for end in self.curve.window())
+        return max(low, self.domain.low), min(high, self.domain.high)
+
+    def point(self):
+        return float(self.curve(float(self.curve.point())))
+
+    def __call__(self, x):
+        return self.curve.inverse(x)
+
+    def primitive(self, x):
+        root = self.curve.inverse(x)
+        return x * root - self.curve.primitive(root)
+
+    def slope(self, x):
+        return 1.0 / self.curve.slope(self.curve.inverse(x))
+
+    def inverse(self, y):
+        return self.curve(y)
+
+    def difference(self, x, u, xh=None):
+        # the move w of the curve's own score with g(root + w) - g(root) = u: never subtract two inverses
+        root = self.curve.inverse(x)
+        room = Interval(self.curve.domain.low - root, self.curve.domain.high - root) if is_number(root) else REALS
+        return solve_increasing(_MoveFrom(self.curve, root), u, room)
+
+    def remainder(self, x, u, xh=None):
+        xh = end(x, u, xh)
+        root_h = self.curve.inverse(xh)
+        return self.curve.remainder(root_h, -self.difference(x, u, xh))
+
+    def inverted(self):
+        return self.curve
+
+
+class _MoveFrom:
+    """u -> g(root + u) - g(root), as seen by the bracketing solver."""
+
+    def __init__(self, curve: Curve, root: Array) -> None:
+        self.curve, self.root = curve, root
+
+    def __call__(self, u: Array) -> Array:
+        return self.curve.difference(self.root, u)
+
+    def slope(self, u: Array) -> Array:
+        return self.curve.slope(self.root + u)
+
+
+@dataclass(frozen=True, repr=False)
+class Capped(Curve):
+    r"""A curve with its argument clipped: scores beyond the caps cost no more than their side.
+
+    .. math:: h(x) = g(\min(\max(x, \text{low}), \text{high}))
+
+    Usually written ``curve.capped(low, high)``. It bounds the gradients of unbounded links such as :class:`Sinh`, and
+    extends links with a bounded domain to all scores.
+
+    Parameters
+    ----------
+    curve : Curve
+        The curve g, which must be finite at the caps.
+    low, high : float or None
+        The caps; None leaves a side open.
+
+    Examples
+    --------
+    >>> MatchingLoss(Sinh().capped(-3.0, 3.0)).grad(100.0, 0.0)
+    10.01787...
+    """
+
+    curve: Curve = field(metadata=LEAF)
+    low: float | None = None
+    high: float | None = None
+
+    def __post_init__(self):
+        require_curve("Capped", "curve", self.curve)
+        low = None if self.low is None else number("Capped", "low", self.low)
+        high = None if self.high is None else number("Capped", "high", self.high)
+        if low is None and high is None:
+            raise ValueError("Capped: low or high must be given, got None for both.")
+        if low is not None and high is not None and not low < high:
+            raise ValueError(f"Capped: high must be > low = {low}, got {high}.")
+        keep(self, low=low, high=high)
+        domain = self.curve.domain
+        for name, cap in (("low", low), ("high", high)):
+            if cap is not None and is_number(domain.low) and not domain.holds(cap, interior=True):
+                raise ValueError(f"Capped: {name} must lie in {domain}, the domain of {self.curve!r}, got {cap}.")
+
+    def __repr__(self):
+        return f"{self.curve!r}.capped({self.low!r}, {self.high!r})"
+
+    @property
+    def _caps(self) -> tuple[float, float]:
+        return (-math.inf if self.low is None else self.low), (math.inf if self.high is None else self.high)
+
+    def _clip(self, x: Array) -> Array:
+        if self.low is not None:
+            x = maximum(x, self.low)
+        return x if self.high is None else minimum(x, self.high)
+
+    @property
+    def domain(self):
+        d = self.curve.domain
+        return Interval(
+            d.low if self.low is None else -math.inf,
+            d.high if self.high is None else math.inf,
+            self.low is None and d.open_low,
+            self.high is None and d.open_high,
+        )
+
+    @property
+    def range(self):
+        r = self.curve.range
+        return Interval(
+            r.low if self.low is None else float(self.curve(self.low)),
+            r.high if self.high is None else float(self.curve(self.high)),
+            self.low is None and r.open_low,
+            self.high is None and r.open_high,
+        )
+
+    @property
+    def odd(self):
+        return self.curve.odd and self.low is not None and self.high is not None and self.low == -self.high
+
+    @property
+    def increasing(self):
+        return self.curve.increases_on(*self._caps)
+
+    @property
+    def continuous(self):
+        return self.curve.continuous
+
+    @property
+    def scale(self):
+        return self.curve.scale
+
+    def holds(self, z, *, interior=False):
+        return self.curve.holds(self._clip(z), interior=interior)
+
+    def point(self):
+        return float(self._clip(self.curve.point()))
+
+    def window(self):
+        low, high = self.curve.window()
+        low, high = (low if self.low is None else self.low), (high if self.high is None else self.high)
+        margin = 0.25 * (high - low)
+        return low - (self.low is not None) * margin, high + (self.high is not None) * margin
+
+    def __call__(self, x):
+        return self.curve(self._clip(x))
+
+    def primitive(self, x):
+        inside = self._clip(x)
+        return self.curve.primitive(inside) + (x - inside) * self.curve(inside)
+
+    def slope(self, x):
+        inside = self._clip(x)
+        return where(inside == x, self.curve.slope(inside), 0.0 * x)
+
+    def inverse(self, y):
+        return self._clip(self.curve.inverse(y))
+
+    def difference(self, x, u, xh=None):
+        a, b, step = clipped_move(x, u, end(x, u, xh), *self._caps)
+        return self.curve.difference(a, step, b)
+
+    def remainder(self, x, u, xh=None):
+        return self.remainder_and_difference(x, u, xh)[0]
+
+    def remainder_and_difference(self, x, u, xh=None):
+        xh = end(x, u, xh)
+        a, b, step = clipped_move(x, u, xh, *self._caps)
+        rest, move = self.curve.remainder_and_difference(a, step, b)
+        return rest + (xh - b) * move, move
+
+
+@dataclass(frozen=True)
+class Piecewise(Curve):
+    r"""Segments of curves, joined: say exactly where accuracy matters, region by region.
+
+    Segment i holds between knots i and i+1; beyond the outer knots the curve is constant. Jumps at inner knots are
+    allowed, decreases are not.
+
+    Parameters
+    ----------
+    knots : sequence of float
+        Strictly increasing, at least two.
+    pieces : sequence of Curve
+        One per segment, for example ``Constant(1.0)`` or ``Polynomial((c0, c1), origin=knot)``.
+
+    Examples
+    --------
+    >>> link = Piecewise(knots=(0.0, 1.0, 3.0), pieces=(Identity(), Polynomial((1.0, 5.0), origin=1.0)))
+    >>> [link(z) for z in (-1.0, 0.5, 2.0, 9.0)]
+    [0.0, 0.5, 6.0, 11.0]
+    """
+
+    knots: tuple[float, ...]
+    pieces: tuple[Curve, ...] = field(metadata=LEAF)
+
+    def __post_init__(self):
+        knots = increasing_numbers("Piecewise", "knots", self.knots, at_least=2)
+        pieces = tuple(self.pieces)
+        if len(pieces) != len(knots) - 1:
+            raise ValueError(
+                f"Piecewise: pieces must have one entry per segment ({len(knots) - 1}), got {len(pieces)}."
+            )
+        for piece in pieces:
+            require_curve("Piecewise", "each piece", piece)
+        keep(self, knots=knots, pieces=pieces)
+        for (t, jump), piece in zip(self._jumps(), pieces, strict=False):
+            if is_number(jump) and jump < -1e-12 * (1.0 + math.fabs(piece(t))):
+                raise ValueError(f"Piecewise: pieces must not fall at a knot, got a fall by {-jump:g} at {t}.")
+        keep(self, _made=self._make())
+
+    def _jumps(self) -> list[tuple[float, Any]]:
+        joints = zip(self.knots[1:-1], self.pieces, self.pieces[1:], strict=False)
+        return [(t, after(t) - before(t)) for t, before, after in joints]
+
+    @property
+    def _sum(self) -> Sum:
+        return self.__dict__.get("_made") or self._make()  # JAX rebuilds without the constructor
+
+    def _make(self) -> Sum:
+        """The first segment, the rise over each later one, and a step for each jump."""
+        capped = [Capped(p, a, b) for p, a, b in zip(self.pieces, self.knots, self.knots[1:], strict=False)]
+        shifts = [Constant(-p(t)) for p, t in zip(self.pieces[1:], self.knots[1:], strict=False)]
+        jumps = [(t, jump) for t, jump in self._jumps() if not is_number(jump) or jump > 0.0]
+        return Sum((*capped, *shifts, *(Step().affine(beta=t, gain=jump) for t, jump in jumps)))
+
+    @property
+    def range(self):
+        return Interval(float(self(self.knots[0])), float(self(self.knots[-1])))
+
+    @property
+    def increasing(self):
+        segments = zip(self.pieces, self.knots, self.knots[1:], strict=False)
+        known = [piece.increases_on(a, b) for piece, a, b in segments]
+        return True if all(k is True for k in known) else (False if any(k is False for k in known) else None)
+
+    @property
+    def continuous(self):
+        return self._sum.continuous
+
+    def window(self):
+        margin = 0.25 * (self.knots[-1] - self.knots[0])
+        return self.knots[0] - margin, self.knots[-1] + margin
+
+    def point(self):
+        return 0.5 * (self.knots[0] + self.knots[1])
+
+    def __call__(self, x):
+        total = self.pieces[0](minimum(maximum(x, self.knots[0]), self.knots[1]))
+        for piece, a, b in zip(self.pieces[1:], self.knots[1:], self.knots[2:], strict=False):
+            total = where(x > a, piece(minimum(maximum(x, a), b)), total)
+        return total
+
+    def primitive(self, x):
+        return self._sum.primitive(x)
+
+    def slope(self, x):
+        total = 0.0 * x
+        for piece, a, b in zip(self.pieces, self.knots, self.knots[1:], strict=False):
+            total = where((x > a) & (x <= b), piece.slope(minimum(maximum(x, a), b)), total)
+        return total
+
+    def inverse(self, y):
+        return solve_increasing(self, y, Interval(self.knots[0], self.knots[-1]))
+
+    def difference(self, x, u, xh=None):
+        return self._sum.difference(x, u, xh)
+
+    def remainder(self, x, u, xh=None):
+        return self._sum.remainder(x, u, xh)
+
+    def remainder_and_difference(self, x, u, xh=None):
+        return self._sum.remainder_and_difference(x, u, xh)
+
+
+@dataclass(frozen=True)
+class FromLink(Curve):
+    """A curve from a formula alone, without writing a class.
+
+    Everything else (slope, primitive, inverse, difference, remainder) is computed from it; its monotonicity is not
+    known, so losses sample it before they accept it.
+
+    Parameters
+    ----------
+    function : callable
+        The formula, written with :mod:`selmatch.functions`.
+
+    Examples
+    --------
+    >>> MatchingLoss(FromLink(lambda z: z + functions.tanh(z)))(1.0, 0.0)
+    0.93378...
+    """
+
+    function: Callable[[Array], Array]
+
+    def __post_init__(self):
+        if not callable(self.function):
+            raise TypeError(f"FromLink: function must be callable, got {self.function!r}.")
+
+    def __call__(self, x):
+        return self.function(x)
+
+
+def _as_curve(who: str, of: Any) -> Curve:
+    if not callable(of):
+        raise TypeError(f"{who}: of must be a curve or a function, got {of!r}.")
+    return of if isinstance(of, Curve) else FromLink(of)
+
+
+@dataclass(frozen=True)
+class FromPrimitive(Curve):
+    r"""The scaling q of a given Q: its derivative.
+
+    .. math:: q(z) = Q'(z)
+
+    Usually written ``Q.derived()``, which knows closed forms.
+
+    Parameters
+    ----------
+    of : Curve or callable
+        The function Q, written with :mod:`selmatch.functions`.
+
+    Examples
+    --------
+    >>> round(FromPrimitive(functions.softplus)(0.0), 12)
+    0.5
+    """
+
+    of: Any = field(metadata=LEAF)
+
+    def __post_init__(self):
+        keep(self, of=_as_curve("FromPrimitive", self.of))
+
+    @property
+    def domain(self):
+        return self.of.domain
+
+    def primitive(self, x):
+        return self.of(x)
+
+    def __call__(self, x):
+        return self.of.slope(x)
+
+
+@dataclass(frozen=True)
+class FromScoreTransform(Curve):
+    r"""The scaling q of a given score-transform f: the derivative of its logarithm.
+
+    .. math:: q(z) = f'(z) / f(z), \qquad Q(z) = \log f(z)
+
+    Parameters
+    ----------
+    of : Curve or callable
+        The positive function f, written with :mod:`selmatch.functions`.
+
+    Examples
+    --------
+    >>> round(FromScoreTransform(lambda z: 1.0 + functions.exp(z))(0.0), 12)
+    0.5
+    """
+
+    of: Any = field(metadata=LEAF)
+
+    def __post_init__(self):
+        keep(self, of=_as_curve("FromScoreTransform", self.of))
+
+    @property
+    def domain(self):
+        return self.of.domain
+
+    def primitive(self, x):
+        return log(self.of(x))
+
+    def __call__(self, x):
+        return derivative(self.primitive, x)
+
+    def score_transform(self, z):
+        return self.of(z)
+
+
+def constant_value(curve: Curve) -> Any:
+    """The value of a curve that is constant by construction, else None."""
+    if isinstance(curve, Affine):
+        value = constant_value(curve.curve)
+        return None if value is None else curve.gain * value
+    return curve.value if isinstance(curve, Constant) else None
+
+
+def scaling_from(who: str, scaling: Curve | None, Q: Any, f: Any) -> Curve:
+    """The scaling q from whichever of q, Q and f is given."""
+    given = [name for name, value in (("scaling", scaling), ("Q", Q), ("f", f)) if value is not None]
+    if len(given) != 1:
+        raise TypeError(f"{who}: exactly one of scaling, Q and f must be given, got {' and '.join(given) or 'none'}.")
+    if Q is not None:
+        return Q.derived() if isinstance(Q, Curve) else FromPrimitive(Q)
+    if f is not None:
+        return FromScoreTransform(f)
+    require_curve(who, "scaling", scaling)
+    return scaling  # type: ignore[return-value]

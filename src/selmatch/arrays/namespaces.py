@@ -1,0 +1,455 @@
+"""How each array library spells the functions that formulas use.
+
+A namespace is a class that is never instantiated; :mod:`selmatch.functions` finds it by the type of the argument.
+PyTorch and JAX are imported by :func:`torch_namespace` and :func:`jax_namespace`, which run only when a user has
+imported them.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import numpy as np
+
+#: what the namespaces of PyTorch, JAX and the array API standard share, spelled as in NumPy
+SAME_NAME = ("exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "sign", "isfinite")
+#: NumPy's name -> the name in PyTorch and in the array API standard
+STANDARD_NAME = {"arcsin": "asin", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "power": "pow"}
+
+
+def is_number(x: Any) -> bool:
+    """Whether x is a plain number, which adapts to whatever array it meets."""
+    return isinstance(x, (int, float)) and not isinstance(x, np.generic)
+
+
+def copy_names(namespace: type, library: Any, names: dict[str, str]) -> type:
+    """Put the library's functions into the namespace under our names."""
+    for ours, theirs in names.items():
+        setattr(namespace, ours, staticmethod(getattr(library, theirs)))
+    return namespace
+
+
+class NumPy:
+    """NumPy arrays and scalars."""
+
+    name = "NumPy"
+    abs = staticmethod(np.abs)
+    where = staticmethod(np.where)
+    minimum = staticmethod(np.minimum)
+    maximum = staticmethod(np.maximum)
+
+    @staticmethod
+    def fold(x):
+        return -np.abs(x)
+
+    @staticmethod
+    def positive_part(x):
+        return np.maximum(x, 0)
+
+    @staticmethod
+    def side(x):
+        return np.where(x < 0, x.dtype.type(-1), x.dtype.type(1))
+
+    @staticmethod
+    def double(x):
+        return x.astype(np.float64, copy=False)
+
+    @staticmethod
+    def xlogy(x, y):
+        return x * np.log(np.where(x == 0, 1, y))
+
+    @staticmethod
+    def row_sum(x):
+        return np.sum(x, axis=-1, keepdims=True)
+
+    @staticmethod
+    def row_max(x):
+        return np.max(x, axis=-1, keepdims=True)
+
+    @staticmethod
+    def like(values, x):
+        return np.asarray(values, dtype=x.dtype)
+
+    @staticmethod
+    def is_single(x):
+        return x.dtype.itemsize <= 4
+
+    @staticmethod
+    def is_floating(x):
+        return x.dtype.kind == "f"
+
+    @staticmethod
+    def widen(x):
+        return x.astype(np.float32) if x.dtype == np.float16 else x
+
+    @staticmethod
+    def cast(x, like):
+        return x.astype(like.dtype, copy=False)
+
+    @staticmethod
+    def total(x):
+        return np.sum(x)
+
+    @staticmethod
+    def row_any(x):
+        return np.any(x, axis=-1)
+
+    @staticmethod
+    def broadcast(x, shape):
+        return np.broadcast_to(x, shape)
+
+    @staticmethod
+    def outer(x, y):
+        return x[..., :, None] * y[..., None, :]
+
+    @staticmethod
+    def diagonal_matrix(x):
+        return x[..., :, None] * np.eye(x.shape[-1], dtype=x.dtype)
+
+
+copy_names(NumPy, np, {name: name for name in (*SAME_NAME, *STANDARD_NAME)})
+
+
+def _on_float(name: str, function: Any) -> Any:
+    """A function on Python floats: as in :mod:`math`, with NumPy's infinities and NaN instead of exceptions."""
+    quick = getattr(math, _MATH_NAME.get(name, name), None)
+
+    def careful(*args):
+        with np.errstate(all="ignore"):
+            return float(function(*args))
+
+    def apply(*args):
+        try:
+            return quick(*args)
+        except (OverflowError, ValueError):
+            return careful(*args)
+
+    return careful if quick is None else apply
+
+
+_MATH_NAME = {"arcsin": "asin", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "power": "pow", "abs": "fabs"}
+
+
+class Float(NumPy):
+    """Python numbers: NumPy's values, as Python floats."""
+
+    name = "Python numbers"
+
+    @staticmethod
+    def where(condition, a, b):
+        return a if condition else b
+
+    @staticmethod
+    def isfinite(x):
+        return math.isfinite(x)
+
+    @staticmethod
+    def side(x):
+        return -1.0 if x < 0 else 1.0
+
+    @staticmethod
+    def double(x):
+        return x
+
+    @staticmethod
+    def cast(x, like):
+        return x
+
+    @staticmethod
+    def like(values, x):
+        return np.asarray(values, dtype=float)
+
+    @staticmethod
+    def is_single(x):
+        return False
+
+
+for _name in (*SAME_NAME, *STANDARD_NAME, "abs", "minimum", "maximum", "fold", "positive_part", "xlogy"):
+    if _name != "isfinite":
+        setattr(Float, _name, staticmethod(_on_float(_name, getattr(NumPy, _name))))
+
+
+def torch_namespace() -> type:
+    """The namespace of PyTorch."""
+    import torch
+
+    # torch.compile folds these calls away; a clamp has derivative 1 at its bound, where torch.maximum has 1/2.
+    class Torch:
+        name = "PyTorch"
+        abs = staticmethod(torch.abs)
+        where = staticmethod(torch.where)
+
+        @staticmethod
+        def minimum(a, b):
+            if is_number(b):
+                return torch.clamp(a, max=b)
+            return torch.clamp(b, max=a) if is_number(a) else torch.minimum(a, b)
+
+        @staticmethod
+        def maximum(a, b):
+            if is_number(b):
+                return torch.clamp(a, min=b)
+            return torch.clamp(b, min=a) if is_number(a) else torch.maximum(a, b)
+
+        @staticmethod
+        def fold(x):
+            return torch.where(x > 0, -x, x)
+
+        @staticmethod
+        def positive_part(x):
+            return torch.where(x > 0, x, 0.0)
+
+        @staticmethod
+        def side(x):
+            return torch.where(x < 0, -1.0, 1.0)
+
+        @staticmethod
+        def double(x):
+            return x if x.device.type == "mps" else x.double()  # Apple GPUs have no double precision
+
+        @staticmethod
+        def xlogy(x, y):
+            return torch.xlogy(x, y)
+
+        @staticmethod
+        def row_sum(x):
+            return torch.sum(x, dim=-1, keepdim=True)
+
+        @staticmethod
+        def row_max(x):
+            return torch.amax(x, dim=-1, keepdim=True)
+
+        @staticmethod
+        def like(values, x):
+            if isinstance(values, torch.Tensor):
+                return values.to(dtype=x.dtype, device=x.device)
+            if any(isinstance(value, torch.Tensor) for value in values):
+                return torch.stack([torch.as_tensor(v, dtype=x.dtype, device=x.device) for v in values])
+            return torch.tensor(values, dtype=x.dtype, device=x.device)
+
+        @staticmethod
+        def is_single(x):
+            return x.dtype != torch.float64
+
+        @staticmethod
+        def is_floating(x):
+            return x.dtype.is_floating_point
+
+        @staticmethod
+        def widen(x):
+            return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+        @staticmethod
+        def cast(x, like):
+            return x.to(like.dtype)
+
+        @staticmethod
+        def total(x):
+            return torch.sum(x)
+
+        @staticmethod
+        def row_any(x):
+            return torch.any(x, dim=-1)
+
+        @staticmethod
+        def broadcast(x, shape):
+            return torch.broadcast_to(x, shape)
+
+        @staticmethod
+        def outer(x, y):
+            return x.unsqueeze(-1) * y.unsqueeze(-2)
+
+        @staticmethod
+        def diagonal_matrix(x):
+            return torch.diag_embed(x)
+
+    return copy_names(Torch, torch, {**{name: name for name in SAME_NAME}, **STANDARD_NAME})
+
+
+def jax_namespace() -> type:
+    """The namespace of JAX."""
+    import jax
+    import jax.numpy as jnp
+
+    class Jax:
+        name = "JAX"
+        abs = staticmethod(jnp.abs)
+        where = staticmethod(jnp.where)
+        minimum = staticmethod(jnp.minimum)
+        maximum = staticmethod(jnp.maximum)
+        xlogy = staticmethod(jax.scipy.special.xlogy)
+
+        @staticmethod
+        def fold(x):
+            return jnp.where(x > 0, -x, x)
+
+        @staticmethod
+        def positive_part(x):
+            return jnp.where(x > 0, x, 0)
+
+        @staticmethod
+        def side(x):
+            return jnp.where(x < 0, -1.0, 1.0)
+
+        @staticmethod
+        def double(x):
+            return x.astype(jnp.float64) if jax.config.jax_enable_x64 else x
+
+        @staticmethod
+        def row_sum(x):
+            return jnp.sum(x, axis=-1, keepdims=True)
+
+        @staticmethod
+        def row_max(x):
+            return jnp.max(x, axis=-1, keepdims=True)
+
+        @staticmethod
+        def like(values, x):
+            return jnp.asarray(values, dtype=x.dtype)
+
+        @staticmethod
+        def is_single(x):
+            return x.dtype.itemsize <= 4
+
+        @staticmethod
+        def is_floating(x):
+            return jnp.issubdtype(x.dtype, jnp.floating)
+
+        @staticmethod
+        def widen(x):
+            return x.astype(jnp.float32) if x.dtype in (jnp.float16, jnp.bfloat16) else x
+
+        @staticmethod
+        def cast(x, like):
+            return x.astype(like.dtype)
+
+        @staticmethod
+        def total(x):
+            return jnp.sum(x)
+
+        @staticmethod
+        def row_any(x):
+            return jnp.any(x, axis=-1)
+
+        @staticmethod
+        def broadcast(x, shape):
+            return jnp.broadcast_to(x, shape)
+
+        @staticmethod
+        def outer(x, y):
+            return x[..., :, None] * y[..., None, :]
+
+        @staticmethod
+        def diagonal_matrix(x):
+            return x[..., :, None] * jnp.eye(x.shape[-1], dtype=x.dtype)
+
+    return copy_names(Jax, jnp, {name: name for name in (*SAME_NAME, *STANDARD_NAME)})
+
+
+def standard_namespace(library: Any) -> type:
+    """A namespace from any library that follows the Python array API standard (CuPy, dpnp, ...)."""
+
+    class Standard:
+        name = getattr(library, "__name__", "array API")
+        abs = staticmethod(library.abs)
+
+        @staticmethod
+        def _array(value, other):
+            return library.full_like(other, value) if is_number(value) else value
+
+        @staticmethod
+        def where(condition, a, b):
+            like = b if is_number(a) else a
+            if is_number(like):
+                return library.where(condition, library.asarray(float(a)), library.asarray(float(b)))
+            return library.where(condition, Standard._array(a, like), Standard._array(b, like))
+
+        @staticmethod
+        def minimum(a, b):
+            return Standard.where(a < b, a, b)
+
+        @staticmethod
+        def maximum(a, b):
+            return Standard.where(a > b, a, b)
+
+        @staticmethod
+        def power(x, d):
+            return library.pow(x, Standard._array(d, x))
+
+        @staticmethod
+        def fold(x):
+            return -library.abs(x)
+
+        @staticmethod
+        def positive_part(x):
+            return Standard.where(x > 0, x, 0.0)
+
+        @staticmethod
+        def side(x):
+            return Standard.where(x < 0, -1.0, library.ones_like(x))
+
+        @staticmethod
+        def double(x):
+            return library.astype(x, library.float64)
+
+        @staticmethod
+        def xlogy(x, y):
+            return x * library.log(Standard.where(x == 0, 1.0, y))
+
+        @staticmethod
+        def row_sum(x):
+            return library.sum(x, axis=-1, keepdims=True)
+
+        @staticmethod
+        def row_max(x):
+            return library.max(x, axis=-1, keepdims=True)
+
+        @staticmethod
+        def like(values, x):
+            return library.asarray(values, dtype=x.dtype)
+
+        @staticmethod
+        def is_single(x):
+            return library.finfo(x.dtype).bits <= 32
+
+        @staticmethod
+        def is_floating(x):
+            return library.isdtype(x.dtype, "real floating")
+
+        @staticmethod
+        def widen(x):
+            return x
+
+        @staticmethod
+        def cast(x, like):
+            return library.astype(x, like.dtype)
+
+        @staticmethod
+        def total(x):
+            return library.sum(x)
+
+        @staticmethod
+        def row_any(x):
+            return library.any(x, axis=-1)
+
+        @staticmethod
+        def broadcast(x, shape):
+            return library.broadcast_to(x, shape)
+
+        @staticmethod
+        def outer(x, y):
+            return x[..., :, None] * y[..., None, :]
+
+        @staticmethod
+        def diagonal_matrix(x):
+            return x[..., :, None] * library.eye(x.shape[-1], dtype=x.dtype)
+
+    renamed = {ours: theirs for ours, theirs in STANDARD_NAME.items() if ours != "power"}
+    return copy_names(Standard, library, {**{name: name for name in SAME_NAME}, **renamed})
+
+
+def loaded(library: str) -> bool:
+    """Whether the user has imported a library already; selmatch never imports a framework on its own."""
+    return library in sys.modules

@@ -1,0 +1,64 @@
+"""Curves, potentials and losses as JAX pytrees.
+
+Numbers marked as leaves (alpha, beta, gain, gamma, rho, ...) and nested curves are children; numbers that change
+formulas (d, c, knots) and options are part of the structure. Objects are rebuilt without their constructor, so that
+tracers and placeholders pass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+_classes: list[type] = []
+_registered: set[type] = set()
+
+
+def announce(cls: type) -> None:
+    """Make instances of a class pytrees, as soon as JAX is there."""
+    _classes.append(cls)
+    if _registered:
+        _register(cls)
+
+
+def register_all() -> None:
+    """Tell JAX about every announced class."""
+    for cls in _classes:
+        _register(cls)
+
+
+def _register(cls: type) -> None:
+    if cls not in _registered:
+        import jax
+
+        jax.tree_util.register_pytree_with_keys(cls, _flatten_with_keys, functools.partial(_rebuild, cls), _flatten)
+        _registered.add(cls)
+
+
+def _split(instance: Any) -> tuple[list[tuple[str, Any]], tuple[tuple[str, Any], ...]]:
+    children, static = [], []
+    for field in dataclasses.fields(instance):
+        (children if field.metadata.get("leaf") else static).append((field.name, getattr(instance, field.name)))
+    return children, tuple(static)
+
+
+def _flatten(instance: Any) -> tuple[tuple[Any, ...], Any]:
+    children, static = _split(instance)
+    return tuple(value for _, value in children), (tuple(name for name, _ in children), static)
+
+
+def _flatten_with_keys(instance: Any) -> tuple[tuple[Any, ...], Any]:
+    import jax
+
+    values, structure = _flatten(instance)
+    keys = (jax.tree_util.GetAttrKey(name) for name in structure[0])
+    return tuple(zip(keys, values, strict=True)), structure
+
+
+def _rebuild(cls: type, structure: Any, values: Any) -> Any:
+    names, static = structure
+    instance = object.__new__(cls)
+    for name, value in (*zip(names, values, strict=True), *static):
+        object.__setattr__(instance, name, value)
+    return instance

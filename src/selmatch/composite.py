@@ -1,0 +1,639 @@
+"""Composite Sigmoid and Softmax, and separable potentials: losses for one or many classes from a scaling q."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from selmatch import functions
+from selmatch.algebra import require_curve, scaling_from
+from selmatch.arrays import pytrees
+from selmatch.curve import Curve, Interval
+from selmatch.curves import Constant, Sigmoid
+from selmatch.functions import (
+    abs,
+    end,
+    exp,
+    expm1,
+    is_number,
+    like,
+    log,
+    log1p,
+    maximum,
+    namespace_of,
+    row_max,
+    row_sum,
+    scaled_phi,
+    sigmoid,
+    sigmoid_times,
+    softplus,
+    square,
+    where,
+)
+from selmatch.parameters import LEAF, has_plain_numbers, keep, numbers, parameter
+
+Array = Any
+
+
+# --------------------------------------------------------------------------------------------------------- scalar
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class CompositeSigmoid(Curve):
+    r"""A scalar loss whose sensitivity is drawn by a scaling q.
+
+    .. math:: p(z) = \sigma(Q(z)/\gamma), \qquad h(z) = q(z) p(z), \qquad H(z) = \gamma \log(1 + e^{Q(z)/\gamma})
+
+    The constant of Q changes the loss: ``offset`` adds to the constant that the scaling's primitive carries. A convex
+    Q (increasing q) always gives a convex loss; others are accepted up to their exact gamma.
+
+    Parameters
+    ----------
+    scaling : Curve
+        The scaling q; or give its antiderivative ``Q``, or the score-transform ``f`` = e^Q.
+    gamma : float
+        Regularisation, > 0.
+    offset : float
+        Added to Q.
+    check : bool
+        False builds a loss that is known not to be convex, for figures and research.
+
+    Examples
+    --------
+    >>> MatchingLoss(CompositeSigmoid(Sinh()))(1.0, 0.0)
+    0.42351...
+    """
+
+    scaling: Curve = field(metadata=LEAF)
+    gamma: Any = field(default=1.0, metadata=LEAF)
+    offset: Any = field(default=0.0, metadata=LEAF)
+    check: bool = True
+
+    def __init__(self, scaling=None, gamma=1.0, offset=0.0, check=True, *, Q=None, f=None):
+        keep(
+            self,
+            scaling=scaling_from("CompositeSigmoid", scaling, Q, f),
+            gamma=parameter("CompositeSigmoid", "gamma", gamma, above=0.0),
+            offset=parameter("CompositeSigmoid", "offset", offset),
+            check=bool(check),
+        )
+        if self.check:
+            _require_convex_sigmoid(self)
+
+    def __repr__(self):
+        return _short_repr(self)
+
+    @property
+    def domain(self):
+        return self.scaling.domain
+
+    @property
+    def range(self):
+        return _sampled_range(self)
+
+    @property
+    def increasing(self):
+        if self.scaling.increasing is True:
+            return True
+        within = self._within_largest_gamma()
+        return None if within is None else within
+
+    def _within_largest_gamma(self) -> bool | None:
+        """Whether gamma is small enough for a scaling that is not increasing; None if no threshold is known."""
+        known = is_number(self.gamma) and is_number(self.offset) and self.offset == 0.0
+        largest = self.scaling.largest_gamma
+        if not known or self.scaling.increasing is not False or not is_number(largest) or largest == 0.0:
+            return None
+        return self.gamma <= largest
+
+    @property
+    def scale(self):
+        return self.scaling.scale
+
+    @property
+    def bounded(self):
+        return self.scaling.bounded
+
+    def holds(self, z, *, interior=False):
+        return self.scaling.holds(z, interior=interior)
+
+    def point(self):
+        return self.scaling.point()
+
+    def window(self):
+        return self.scaling.window()
+
+    def logit(self, z: Array) -> Array:
+        """Q(z) / gamma."""
+        return (self.scaling.primitive(z) + self.offset) / self.gamma
+
+    def prob(self, z: Array) -> Array:
+        """The composite probability p(z)."""
+        return sigmoid(self.logit(z))
+
+    def __call__(self, z):
+        return sigmoid_times(self.logit(z), self.scaling(z))
+
+    def primitive(self, z):
+        return self.gamma * softplus(self.logit(z))
+
+    def slope(self, z):
+        wide = z if self.scaling.increasing is True else _double(z)  # only then both terms have one sign
+        y, q = self.logit(wide), self.scaling(wide)
+        slope = sigmoid_times(y, self.scaling.slope(wide) + sigmoid(-y) * square(q) / self.gamma)
+        return slope if wide is z else namespace_of(z).cast(slope, z)
+
+    def parts(self, x: Array, u: Array, xh: Array = None) -> tuple[Array, Array]:
+        """The loss as ranking part (Kullback-Leibler divergence of p) and region part (divergence of Q)."""
+        xh = end(x, u, xh)
+        y = self.logit(x)
+        ranking = self.gamma * Sigmoid().remainder(y, self.scaling.increment(x, u, xh) / self.gamma, self.logit(xh))
+        return ranking, sigmoid(y) * self.scaling.remainder(x, u, xh)
+
+    def remainder(self, x, u, xh=None):
+        ranking, region = self.parts(x, u, xh)
+        return ranking + region
+
+    def difference(self, x, u, xh=None):
+        xh = end(x, u, xh)
+        y, v = self.logit(x), self.scaling.increment(x, u, xh) / self.gamma
+        yh = self.logit(xh)
+        move, e = Sigmoid().difference(y, v, yh), self.scaling.difference(x, u, xh)
+        # two ways to split the difference of a product; the one with the smaller terms cancels less
+        early = sigmoid(y) * e, self.scaling(xh) * move
+        late = sigmoid(yh) * e, self.scaling(x) * move
+        first = abs(early[0]) + abs(early[1]) <= abs(late[0]) + abs(late[1])
+        return where(first, early[0] + early[1], late[0] + late[1])
+
+    def cross_entropy(self, x: Array, u: Array, xh: Array = None) -> Array:
+        """gamma times the cross-entropy of p(x + u) under p(x)."""
+        y, yh = self.logit(x), self.logit(end(x, u, xh))
+        return self.gamma * (sigmoid(y) * softplus(-yh) + sigmoid(-y) * softplus(yh))
+
+    def cross_entropy_gradient(self, x: Array, u: Array, xh: Array = None) -> Array:
+        """The derivative of :meth:`cross_entropy` with respect to u."""
+        xh = end(x, u, xh)
+        move = Sigmoid().difference(self.logit(x), self.scaling.increment(x, u, xh) / self.gamma, self.logit(xh))
+        return self.scaling(xh) * move
+
+
+def _sampled_range(curve: Curve) -> Interval:
+    """The values of an increasing curve between the ends of its domain, as far as floats show them."""
+    low, high = curve.domain.low, curve.domain.high
+    ends = [curve(e if math.isfinite(e) else math.copysign(1e6, e)) for e in (low, high)]
+    return Interval(*(float(v) if math.isfinite(v) else math.copysign(math.inf, v) for v in ends))
+
+
+# ------------------------------------------------------------------------------------------------------ many classes
+
+
+class _Rows(NamedTuple):
+    """What a composite Softmax knows of one point: log-scores, their normaliser, probabilities, the anchor's share."""
+
+    y: Array
+    lse: Array
+    p: Array
+    anchor: Array
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class CompositeSoftmax:
+    r"""A loss for many classes: where accuracy matters from q, which class leads from the Softmax.
+
+    .. math::
+        p_k = \frac{\rho_k^{1/\gamma} e^{Q(z_k)/\gamma}}{\sum_j \rho_j^{1/\gamma} e^{Q(z_j)/\gamma}}, \qquad
+        H = \gamma \log \sum_j \rho_j^{1/\gamma} e^{Q(z_j)/\gamma}, \qquad h_k = q(z_k) p_k
+
+    Scores are on the last axis. Q must be convex; a constant q is the standard Softmax. Unlike that one, the loss
+    depends on the level of the scores: adding a number to all of them changes it.
+
+    Parameters
+    ----------
+    scaling : Curve
+        The scaling q (default: constant 1); or give its antiderivative ``Q``, or the score-transform ``f`` = e^Q.
+    gamma : float
+        Regularisation, > 0.
+    rho : sequence of float, optional
+        Class biases, > 0.
+    anchor : float, optional
+        Log-score of an extra class that is always there and has no score of its own.
+    check : bool
+        False builds a loss that is known not to be convex, for figures and research.
+
+    Examples
+    --------
+    >>> loss = MatchingLoss(CompositeSoftmax(Sinh().affine(alpha=0.5, beta=-1.0)))
+    >>> loss([2.0, 0.0, -1.0], [1.0, 0.5, -1.0])
+    0.62009...
+    """
+
+    scaling: Curve = field(metadata=LEAF)
+    gamma: Any = field(default=1.0, metadata=LEAF)
+    rho: Any = field(default=None, metadata=LEAF)
+    anchor: Any = field(default=None, metadata=LEAF)
+    check: bool = True
+
+    def __init__(self, scaling=None, gamma=1.0, rho=None, anchor=None, check=True, *, Q=None, f=None):
+        functions.register_loaded_frameworks()
+        if scaling is None and Q is None and f is None:
+            scaling = Constant()
+        if rho is not None and not _is_framework_array(rho):
+            rho = numbers("CompositeSoftmax", "rho", rho, above=0.0)
+        keep(
+            self,
+            scaling=scaling_from("CompositeSoftmax", scaling, Q, f),
+            gamma=parameter("CompositeSoftmax", "gamma", gamma, above=0.0),
+            rho=rho,
+            anchor=None if anchor is None else parameter("CompositeSoftmax", "anchor", anchor),
+            check=bool(check),
+        )
+        if self.check:
+            _require_convex_primitive(self)
+
+    def __repr__(self):
+        return _short_repr(self)
+
+    def _repr_html_(self) -> str:
+        from selmatch.sketch import svg
+
+        return svg(self)
+
+    def holds(self, z: Array, *, interior: bool = False) -> Array:
+        """Elementwise: is z in the domain of the scaling?"""
+        return self.scaling.holds(z, interior=interior)
+
+    def point(self) -> float:
+        """A harmless score."""
+        return self.scaling.point()
+
+    @property
+    def domain(self) -> Interval:
+        """The domain of each score."""
+        return self.scaling.domain
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the domain has a finite end."""
+        return self.scaling.bounded
+
+    # -------------------------------------------------------------------------------------------------- one point
+
+    def logits(self, z: Array) -> Array:
+        """(Q(z_k) + log rho_k) / gamma."""
+        y = self.scaling.primitive(z)
+        if self.rho is not None:
+            classes = len(self.rho)
+            if z.shape[-1] != classes:
+                raise ValueError(
+                    f"CompositeSoftmax: scores must have {classes} classes on the last axis (as rho), "
+                    f"got shape {tuple(z.shape)}."
+                )
+            y = y + log(like(self.rho, y))
+        return y / self.gamma
+
+    def _rows(self, z: Array, present: Array = None) -> _Rows:
+        """Probabilities at z; classes that are not present have none."""
+        y = self.logits(z)
+        top = row_max(y if present is None else where(present, y, -math.inf))
+        level = None if self.anchor is None else self.anchor / self.gamma
+        if level is not None:
+            top = maximum(top, level)
+        if present is not None:
+            top = where(top > -math.inf, top, 0.0)  # nobody is present
+        weights = exp(y - top) if present is None else where(present, exp(where(present, y - top, 0.0)), 0.0)
+        total = row_sum(weights)
+        fixed = 0.0 * total if level is None else exp(level - top)
+        total = total + fixed
+        if present is not None:
+            total = where(total > 0, total, 1.0)
+        return _Rows(y, top + log(total), weights / total, fixed / total)
+
+    def primitive(self, z: Array, where: Array = None) -> Array:
+        """The potential H(z) of each row."""
+        return self.gamma * self._rows(z, where).lse[..., 0]
+
+    def prob(self, z: Array, where: Array = None) -> Array:
+        """The probabilities p_k(z)."""
+        return self._rows(z, where).p
+
+    def link(self, z: Array, where: Array = None) -> Array:
+        """The link h_k(z) = q(z_k) p_k(z)."""
+        return self.scaling(z) * self.prob(z, where)
+
+    def score_transform(self, z: Array) -> Array:
+        """f(z_k) = e^Q(z_k)."""
+        return self.scaling.score_transform(z)
+
+    def slope(self, z: Array, where: Array = None) -> Array:
+        """The sensitivity Delta_k: the diagonal of the Hessian."""
+        wide = z if self.scaling.increasing is True else _double(z)  # only then both terms have one sign
+        rows = self._rows(wide, where)
+        slope = rows.p * (self.scaling.slope(wide) + _others(rows) * square(self.scaling(wide)) / self.gamma)
+        return slope if wide is z else namespace_of(z).cast(slope, z)
+
+    def hessian(self, z: Array, where: Array = None) -> Array:
+        """The Hessian of H, K by K on the last two axes; products of probabilities are formed in double precision."""
+        wide, space = _double(z), namespace_of(z)
+        h = self.link(wide, where)
+        full = -space.outer(h, h) / self.gamma
+        empty_diagonal = full + space.diagonal_matrix(h * h / self.gamma)
+        return space.cast(empty_diagonal + space.diagonal_matrix(self.slope(wide, where)), z)
+
+    def hvp(self, z: Array, v: Array, where: Array = None) -> Array:
+        """The Hessian times v, in O(K)."""
+        p, q = self.prob(z, where), self.scaling(z)
+        return p * (self.scaling.slope(z) * v + q * (q * v - row_sum(p * q * v)) / self.gamma)
+
+    # ---------------------------------------------------------------------------------------------------- two points
+
+    def _divergence(self, x: Array, u: Array, xh: Array, present: Array) -> tuple[_Rows, Array, Array, Array, Array]:
+        """Rows at x and xh, the centred moves w of the log-scores, KL(p(x) to p(xh)), and the divergence of Q."""
+        rows, rows_h = self._rows(x, present), self._rows(xh, present)
+        rest = self.scaling.remainder(x, u, xh)
+        v = self.scaling.increment(x, u, xh) / self.gamma
+        if present is not None:
+            v, rest = where(present, v, 0.0), where(present, rest, 0.0)
+        # centred on the move of the likeliest class, so that equal moves give exactly 0
+        likely = rows.p >= row_max(rows.p)
+        start = row_max(functions.where(likely, v, -math.inf))
+        v = v - start
+        mean = row_sum(rows.p * v)
+        if self.anchor is not None:
+            mean = mean - rows.anchor * start
+        w = v - mean
+        if present is not None:
+            w = functions.where(present, w, 0.0)
+        excess = row_sum(_weighted_phi(rows.p, rows.y - rows.lse, w, present))
+        if self.anchor is not None:
+            excess = excess + _weighted_phi(rows.anchor, self.anchor / self.gamma - rows.lse, -start - mean)
+        direct = (rows_h.lse - rows.lse) - (start + mean)
+        fits = excess < _LARGE
+        return rows, rows_h, w, where(fits, log1p(where(fits, excess, 0.0)), direct), rest
+
+    def parts(self, x: Array, u: Array, xh: Array = None, where: Array = None) -> tuple[Array, Array]:
+        """The loss of each row as ranking part, gamma KL(p(x) to p(xh)), and region part, sum_k p_k D_Q."""
+        rows, _, _, kl, rest = self._divergence(x, u, end(x, u, xh), where)
+        return self.gamma * kl[..., 0], row_sum(rows.p * rest)[..., 0]
+
+    def remainder(self, x: Array, u: Array, xh: Array = None, where: Array = None) -> Array:
+        """The matching loss of each row."""
+        ranking, region = self.parts(x, u, xh, where)
+        return ranking + region
+
+    def difference(self, x: Array, u: Array, xh: Array = None, where: Array = None) -> Array:
+        """link(x + u) - link(x), the gradient of the loss."""
+        return self.remainder_and_difference(x, u, xh, where)[1]
+
+    def remainder_and_difference(
+        self, x: Array, u: Array, xh: Array = None, where: Array = None
+    ) -> tuple[Array, Array]:
+        """Loss and gradient, sharing the probabilities."""
+        xh = end(x, u, xh)
+        rows, rows_h, w, kl, rest = self._divergence(x, u, xh, where)
+        value = self.gamma * kl + row_sum(rows.p * rest)
+        q, qh, e = self.scaling(x), self.scaling(xh), self.scaling.difference(x, u, xh)
+        lean = w - kl  # log of p_k(xh) / p_k(x)
+        near = abs(lean) < 1.0
+        close = rows.p * (e + qh * expm1(functions.where(near, lean, 0.0)))
+        gradient = functions.where(near, close, qh * rows_h.p - q * rows.p)
+        return value[..., 0], gradient if where is None else functions.where(where, gradient, 0.0)
+
+    def cross_entropy(self, x: Array, u: Array, xh: Array = None, where: Array = None) -> Array:
+        """gamma times the cross-entropy of p(x + u) under p(x), of each row."""
+        rows, rows_h = self._rows(x, where), self._rows(end(x, u, xh), where)
+        leading = rows_h.p > 0.5
+        surprise = functions.where(leading, -log1p(-_others(rows_h)), rows_h.lse - rows_h.y)  # -log p
+        total = row_sum(rows.p * surprise)
+        if self.anchor is not None:
+            leading = rows_h.anchor > 0.5
+            rest = functions.where(leading, row_sum(rows_h.p), 0.0)
+            surprise = functions.where(leading, -log1p(-rest), rows_h.lse - self.anchor / self.gamma)
+            total = total + rows.anchor * surprise
+        return self.gamma * total[..., 0]
+
+    def cross_entropy_gradient(self, x: Array, u: Array, xh: Array = None, where: Array = None) -> Array:
+        """The derivative of :meth:`cross_entropy` with respect to u."""
+        xh = end(x, u, xh)
+        rows, rows_h, w, kl, _ = self._divergence(x, u, xh, where)
+        lean = w - kl
+        near = abs(lean) < 1.0
+        move = functions.where(near, rows.p * expm1(functions.where(near, lean, 0.0)), rows_h.p - rows.p)
+        return self.scaling(xh) * move
+
+
+#: above it the sum of weighted phi is left for the direct formula, in any precision
+_LARGE = 1e30
+
+
+def _weighted_phi(p: Array, log_p: Array, w: Array, present: Array = None) -> Array:
+    """p * phi(w), also where phi alone would overflow; at most about :data:`_LARGE` squared."""
+    if present is not None:
+        log_p = where(present, log_p, -math.inf)
+    grown = exp(functions.minimum(log_p + w, 80.0))
+    return scaled_phi(p, grown, w)
+
+
+def _others(rows: _Rows) -> Array:
+    """1 - p_k, as the sum of the other probabilities where p_k is the leading one."""
+    leading = rows.p > 0.5
+    return where(leading, row_sum(where(leading, 0.0, rows.p)) + rows.anchor, 1.0 - rows.p)
+
+
+def _double(z: Array) -> Array:
+    """z in double precision, where that exists."""
+    return namespace_of(z).double(z)
+
+
+def _is_framework_array(x: Any) -> bool:
+    return type(x).__module__.partition(".")[0] in ("torch", "jax", "jaxlib")
+
+
+@dataclass(frozen=True)
+class Separable:
+    r"""A loss for many outputs that are judged one by one: the sum of a curve's losses over the last axis.
+
+    .. math:: H(z) = \sum_k H(z_k)
+
+    The only way to low-norm sensitivity that does not depend on gamma; classes do not compete.
+
+    Parameters
+    ----------
+    curve : Curve
+        The link of every output.
+
+    Examples
+    --------
+    >>> MatchingLoss(Separable(Identity()))([1.0, 2.0], [0.0, 0.0])
+    2.5
+    """
+
+    curve: Curve = field(metadata=LEAF)
+
+    def __post_init__(self):
+        functions.register_loaded_frameworks()
+        require_curve("Separable", "curve", self.curve)
+
+    @property
+    def domain(self) -> Interval:
+        """The domain of each score."""
+        return self.curve.domain
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the domain has a finite end."""
+        return self.curve.bounded
+
+    def holds(self, z: Array, *, interior: bool = False) -> Array:
+        """Elementwise: is z in the domain?"""
+        return self.curve.holds(z, interior=interior)
+
+    def point(self) -> float:
+        """A harmless score."""
+        return self.curve.point()
+
+    def _repr_html_(self) -> str:
+        from selmatch.sketch import svg
+
+        return svg(self)
+
+    def primitive(self, z: Array, where: Array = None) -> Array:
+        """The potential H(z) of each row."""
+        return _sum_present(self.curve.primitive(z), where)
+
+    def link(self, z: Array, where: Array = None) -> Array:
+        """The link of each score."""
+        return _present(self.curve(z), where)
+
+    def slope(self, z: Array, where: Array = None) -> Array:
+        """The diagonal of the Hessian, which has nothing else."""
+        return _present(self.curve.slope(z), where)
+
+    def hessian(self, z: Array, where: Array = None) -> Array:
+        """The Hessian, a diagonal matrix on the last two axes."""
+        return namespace_of(z).diagonal_matrix(self.slope(z, where))
+
+    def hvp(self, z: Array, v: Array, where: Array = None) -> Array:
+        """The Hessian times v."""
+        return self.slope(z, where) * v
+
+    def difference(self, x: Array, u: Array, xh: Array = None, where: Array = None) -> Array:
+        """link(x + u) - link(x)."""
+        return _present(self.curve.difference(x, u, xh), where)
+
+    def remainder(self, x: Array, u: Array, xh: Array = None, where: Array = None) -> Array:
+        """The matching loss of each row."""
+        return _sum_present(self.curve.remainder(x, u, xh), where)
+
+    def remainder_and_difference(
+        self, x: Array, u: Array, xh: Array = None, where: Array = None
+    ) -> tuple[Array, Array]:
+        """Loss and gradient."""
+        rest, move = self.curve.remainder_and_difference(x, u, xh)
+        return _sum_present(rest, where), _present(move, where)
+
+    def inverse(self, y: Array) -> Array:
+        """The scores with the given links."""
+        return self.curve.inverse(y)
+
+
+def _present(x: Array, present: Array) -> Array:
+    return x if present is None else where(present, x, 0.0)
+
+
+def _sum_present(x: Array, present: Array) -> Array:
+    return row_sum(_present(x, present))[..., 0]
+
+
+for _cls in (CompositeSoftmax, Separable):
+    pytrees.announce(_cls)
+
+
+def _short_repr(instance: Any) -> str:
+    """The constructor call without the arguments that have their default."""
+    parts = [repr(instance.scaling)]
+    for name, default in (("gamma", 1.0), ("rho", None), ("offset", 0.0), ("anchor", None), ("check", True)):
+        value = getattr(instance, name, default)
+        if not ((is_number(value) or value is None) and value == default):
+            parts.append(f"{name}={value!r}")
+    return f"{type(instance).__name__}({', '.join(parts)})"
+
+
+# -------------------------------------------------------------------------------------------------------- refusals
+
+
+def _grid(curve: Curve, count: int = 161) -> list[float]:
+    low, high = curve.window()
+    step = (high - low) / (count - 1)
+    points = [low + i * step for i in range(count)]
+    return [z for z in points if curve.holds(z, interior=True)]
+
+
+def find_fall(curve: Curve) -> tuple[float, float] | None:
+    """Two scores a < b with curve(a) > curve(b), or None: a witness that a curve is no link."""
+    points = _grid(curve)
+    worst, fall = 0.0, None
+    for a, b in zip(points, points[1:], strict=False):
+        va, vb = float(curve(a)), float(curve(b))
+        if va - vb > worst + 1e-9 * (math.fabs(va) + math.fabs(vb)):
+            worst, fall = va - vb, (a, b)
+    return fall
+
+
+def find_negative_divergence(scaling: Curve) -> tuple[float, float, float] | None:
+    """Scores (s, s_hat) and the negative divergence of Q between them, or None: a witness that Q is not convex."""
+    low, high = scaling.window()
+    # whole and half steps of the curve's own x make a witness that is easy to check by hand
+    points = [low + (high - low) * i / 16.0 for i in range(17)]
+    points = [z for z in points if scaling.holds(z, interior=True)]
+    found = None
+    for s in points:
+        for s_hat in points:
+            value = float(scaling.remainder(s, s_hat - s, s_hat))
+            if math.fabs(s_hat - s) <= 0.26 * (high - low) and value < -1e-9 and (found is None or value < found[2]):
+                found = (s, s_hat, value)
+    return found
+
+
+def _require_convex_primitive(softmax: CompositeSoftmax) -> None:
+    scaling = softmax.scaling
+    if scaling.increasing is True or not has_plain_numbers(scaling):
+        return
+    witness = find_negative_divergence(scaling)
+    if witness is None and scaling.increasing is None:
+        return
+    if witness is None:
+        raise ValueError(
+            f"CompositeSoftmax: {scaling!r} is not non-decreasing, so Q is not convex and neither is the loss. "
+            "check=False builds it for research."
+        )
+    s, s_hat, value = witness
+    remedy = f"For one score use CompositeSigmoid({scaling!r}); check=False builds the loss for research."
+    if softmax.anchor is not None:
+        raise ValueError(
+            f"CompositeSoftmax: Q of {scaling!r} must be convex for many classes, also with an anchor, got "
+            f"D_Q({s_hat:g}; {s:g}) = {value:.6g} < 0. {remedy}"
+        )
+    raise ValueError(
+        f"CompositeSoftmax: Q of {scaling!r} must be convex for many classes, got a negative loss of {value:.6g} "
+        f"at s = ({s:g}, {s:g}, {s:g}), s_hat = ({s_hat:g}, {s_hat:g}, {s_hat:g}), for every gamma. {remedy}"
+    )
+
+
+def _require_convex_sigmoid(curve: CompositeSigmoid) -> None:
+    if curve.scaling.increasing is True or not has_plain_numbers(curve):
+        return
+    within = curve._within_largest_gamma()
+    if within is False:
+        raise ValueError(
+            f"CompositeSigmoid: gamma must be <= {curve.scaling.largest_gamma:.10g} for {curve.scaling!r}, "
+            f"got {curve.gamma}. check=False builds the loss for research."
+        )
+    fall = None if within else find_fall(curve)
+    if fall is not None:
+        a, b = fall
+        raise ValueError(
+            f"CompositeSigmoid: the link of {curve.scaling!r} with gamma={curve.gamma} must not decrease, got "
+            f"h({a:g}) = {float(curve(a)):.6g} > h({b:g}) = {float(curve(b)):.6g}. "
+            "check=False builds the loss for research."
+        )

@@ -1,0 +1,303 @@
+"""What a curve is: a function known together with its primitive, slope, inverse, difference and remainder."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from selmatch import functions
+from selmatch.arrays import pytrees
+from selmatch.functions import abs, exp, where
+
+if TYPE_CHECKING:
+    from selmatch.algebra import Affine, Capped
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The scores at which a curve is defined, or the values that it takes.
+
+    An end is open where the curve is infinite (or, for ranges, never reached). Labels must not lie on an open end;
+    predictions may.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+    open_low: bool = False
+    open_high: bool = False
+
+    @property
+    def bounded(self) -> bool:
+        """Whether at least one end is finite."""
+        return math.isfinite(self.low) or math.isfinite(self.high)
+
+    def holds(self, x: Array, *, interior: bool = False) -> Array:
+        """Elementwise: is x inside? With ``interior`` open ends count as outside."""
+        above = x > self.low if interior and self.open_low else x >= self.low
+        below = x < self.high if interior and self.open_high else x <= self.high
+        return above & below
+
+    def point(self) -> float:
+        """A harmless point inside: 0 where possible."""
+        if self.low < 0.0 < self.high:
+            return 0.0
+        if math.isfinite(self.low) and math.isfinite(self.high):
+            return 0.5 * (self.low + self.high)
+        return self.low + 1.0 if math.isfinite(self.low) else self.high - 1.0
+
+    def window(self, width: float = 8.0) -> tuple[float, float]:
+        """A finite part that shows what is typical."""
+        if math.isfinite(self.low) and math.isfinite(self.high):
+            return self.low, self.high
+        if math.isfinite(self.low):
+            return self.low, self.low + 0.5 * width
+        return (self.high - 0.5 * width, self.high) if math.isfinite(self.high) else (-0.5 * width, 0.5 * width)
+
+    def __str__(self) -> str:
+        left = "(" if self.open_low or math.isinf(self.low) else "["
+        right = ")" if self.open_high or math.isinf(self.high) else "]"
+        return f"{left}{self.low:g}, {self.high:g}{right}"
+
+
+REALS = Interval()
+
+
+@functools.cache
+def _gauss(nodes: int = 16) -> tuple[tuple[float, float], ...]:
+    """Gauss-Legendre nodes and weights on [0, 1]."""
+    t, w = np.polynomial.legendre.leggauss(nodes)
+    return tuple(zip((0.5 * (t + 1.0)).tolist(), (0.5 * w).tolist(), strict=True))
+
+
+def _pieces(u: Array, scale: float) -> int:
+    """Into how many pieces to cut a segment of length u, so that each is short on the curve's scale."""
+    if not isinstance(u, (float, int, np.ndarray, np.generic)):
+        return 8  # inside a trace the length is not known
+    longest = float(np.max(np.abs(u), initial=0.0))
+    return int(min(max(math.ceil(longest / scale), 1), 256)) if math.isfinite(longest) else 1
+
+
+def _integral(f: Any, x: Array, u: Array, scale: float, weight: Any = None) -> Array:
+    """The mean of f over the segment from x to x + u, with an optional weight of the position t in [0, 1]."""
+    pieces = _pieces(u, scale)
+    total = 0.0
+    for i in range(pieces):
+        for node, share in _gauss():
+            t = (i + node) / pieces
+            total = total + (share / pieces * (1.0 if weight is None else weight(t))) * f(x + t * u)
+    return total
+
+
+def _accepts_end(method: Any) -> bool:
+    return len(inspect.signature(method).parameters) >= 4
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A function g of a score, used as link h of a loss or as scaling q of a composite one.
+
+    To add a curve, subclass and write ``__call__`` with the functions of :mod:`selmatch.functions`. The slope then
+    comes from dual numbers, the primitive from quadrature, the inverse from bracketing, difference and remainder from
+    Gauss nodes on the slope. Closed forms, where they are known, are faster and exact: override the methods.
+
+    Attributes
+    ----------
+    domain, range : Interval
+        Where the curve is defined, and the values that it takes.
+    odd : bool
+        Whether ``g(-x) == -g(x)``.
+    increasing : bool or None
+        Whether the curve never decreases; None if that is not known.
+    continuous : bool
+        Whether the curve has no jumps.
+    scale : float
+        The length over which the slope changes, for curves without closed forms.
+
+    Examples
+    --------
+    >>> import selmatch as sm
+    >>> class Leaning(sm.Curve):
+    ...     def __call__(self, x):
+    ...         return x + sm.functions.tanh(x)
+    >>> loss = sm.MatchingLoss(Leaning())
+    >>> round(loss(2.0, 0.0), 12) == round(2.0 + math.log(math.cosh(2.0)), 12)
+    True
+    """
+
+    domain = REALS
+    range = REALS
+    odd = False
+    increasing = None
+    continuous = True
+    scale = 1.0
+    #: the largest gamma with which a curve that is not increasing still gives a convex composite Sigmoid
+    largest_gamma = 0.0
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Curve:
+        functions.register_loaded_frameworks()
+        return super().__new__(cls)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        pytrees.announce(cls)
+        for name in ("difference", "remainder"):
+            method = cls.__dict__.get(name)
+            if method is not None and not _accepts_end(method):
+                setattr(cls, name, _without_end(method))
+
+    # ---------------------------------------------------------------------------------------------- the function
+
+    def __call__(self, x: Array) -> Array:
+        """The value g(x)."""
+        raise NotImplementedError(f"{type(self).__name__}: write __call__(self, x).")
+
+    def primitive(self, x: Array) -> Array:
+        """An antiderivative G(x); the constant is part of the curve (it matters to :class:`CompositeSigmoid`)."""
+        start = self.domain.point()
+        u = x - start
+        return u * _integral(self, start, u, self.scale)
+
+    def slope(self, x: Array) -> Array:
+        """The derivative g'(x): the sensitivity, when the curve is a link."""
+        from selmatch.arrays.dual import derivative
+
+        return derivative(self, x)
+
+    def inverse(self, y: Array) -> Array:
+        """The score x with g(x) = y; where the curve is flat or jumps, an end of the flat piece or the jump."""
+        from selmatch.arrays.bracketing import solve_increasing
+
+        return solve_increasing(self, y, self.domain)
+
+    def difference(self, x: Array, u: Array, xh: Array = None) -> Array:
+        """``g(x + u) - g(x)`` without cancellation; xh is x + u, for callers who know it better than the sum does."""
+        return u * _integral(self.slope, x, u, self.scale)
+
+    def remainder(self, x: Array, u: Array, xh: Array = None) -> Array:
+        """``G(x + u) - G(x) - u g(x)`` without cancellation: the matching loss."""
+        return functions.square(u) * _integral(self.slope, x, u, self.scale, lambda t: 1.0 - t)
+
+    def remainder_and_difference(self, x: Array, u: Array, xh: Array = None) -> tuple[Array, Array]:
+        """Both at once, for curves where they share work."""
+        return self.remainder(x, u, xh), self.difference(x, u, xh)
+
+    def increment(self, x: Array, u: Array, xh: Array = None) -> Array:
+        """``G(x + u) - G(x)`` without cancellation."""
+        xh = x + u if xh is None else xh
+        linear, rest = u * self(x), self.remainder(x, u, xh)
+        here, there = self.primitive(x), self.primitive(xh)
+        return where(abs(linear) + abs(rest) <= abs(here) + abs(there), linear + rest, there - here)
+
+    def secant(self, x: Array, u: Array, xh: Array = None) -> Array:
+        """``(g(x + u) - g(x)) / u``, and the slope where u = 0: a curvature that is stable from any start."""
+        still = u == 0
+        return where(still, self.slope(x), self.difference(x, u, xh) / where(still, 1.0, u))
+
+    # ---------------------------------------------------------------------------------- the curve as a potential
+
+    def link(self, z: Array) -> Array:
+        """The curve itself, under the name that every potential has."""
+        return self(z)
+
+    def hvp(self, z: Array, v: Array) -> Array:
+        """Hessian of the potential times v."""
+        return self.slope(z) * v
+
+    def score_transform(self, z: Array) -> Array:
+        """``e^Q(z)`` for the curve as scaling q with antiderivative Q."""
+        return exp(self.primitive(z))
+
+    # -------------------------------------------------------------------------------------------- where it lives
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the domain has a finite end; known even where its place is an array inside a trace."""
+        return self.domain.bounded
+
+    def holds(self, z: Array, *, interior: bool = False) -> Array:
+        """Elementwise: is z in the domain? With ``interior`` also not on an end where the curve is infinite."""
+        return self.domain.holds(z, interior=interior)
+
+    def increases_on(self, low: float, high: float) -> bool | None:
+        """Whether the curve never decreases between two scores; None if that is not known."""
+        return self.increasing
+
+    def point(self) -> float:
+        """A harmless score inside the domain."""
+        return self.domain.point()
+
+    def window(self) -> tuple[float, float]:
+        """A finite interval of scores that shows what is typical of the curve."""
+        return self.domain.window()
+
+    # --------------------------------------------------------------------------------------------------- algebra
+
+    def affine(self, alpha: Any = 1.0, beta: Any = 0.0, gain: Any = 1.0) -> Affine:
+        """The curve ``gain * g(alpha * (z - beta))``.
+
+        ``gain=1`` is the normalisation of the paper's main text (h = g(x)), ``gain=alpha`` the one of its composite
+        appendix (H = G(x)).
+
+        Examples
+        --------
+        >>> import selmatch as sm
+        >>> sm.Sigmoid().affine(alpha=2.0, beta=1.5)(1.5)
+        0.5
+        """
+        from selmatch.algebra import Affine
+
+        return Affine(self, alpha, beta, gain)
+
+    def capped(self, low: float | None = None, high: float | None = None) -> Capped:
+        """The curve with its argument clipped to [low, high]: constant, and thus insensitive, beyond."""
+        from selmatch.algebra import Capped
+
+        return Capped(self, low, high)
+
+    def inverted(self) -> Curve:
+        """The inverse as a curve of its own."""
+        from selmatch.algebra import Inverse
+
+        return Inverse(self)
+
+    def derived(self) -> Curve:
+        """The slope as a curve of its own, with this curve as its primitive: from Q to q."""
+        from selmatch.algebra import FromPrimitive
+
+        return FromPrimitive(self)
+
+    def __add__(self, other: Any) -> Curve:
+        from selmatch.algebra import added
+
+        return added(self, other)
+
+    __radd__ = __add__
+
+    def __mul__(self, factor: Any) -> Affine:
+        if isinstance(factor, Curve):
+            return NotImplemented
+        return self.affine(gain=factor)
+
+    __rmul__ = __mul__
+
+    def _repr_html_(self) -> str:
+        from selmatch.sketch import svg
+
+        return svg(self)
+
+
+def _without_end(method: Any) -> Any:
+    """A user's ``difference(self, x, u)`` in the three-argument form that the library calls."""
+
+    @functools.wraps(method)
+    def with_end(self: Curve, x: Array, u: Array, xh: Array = None) -> Array:
+        return method(self, x, u)
+
+    return with_end

@@ -1,0 +1,350 @@
+"""The functions that formulas are written with, dispatched on the type of their argument.
+
+One line of mathematics runs on Python floats, NumPy, PyTorch, JAX, anything with ``__array_namespace__`` and on the
+library's own dual numbers. Other array types join with :func:`register`.
+
+Smooth functions that are computed in branches stay smooth under automatic differentiation: each branch is a formula
+that also holds beyond the branching point, arguments of the branch not taken are replaced by harmless ones with
+:func:`where` (never clipped, which would halve or drop derivatives), and ``-|x|`` is spelled :func:`fold`.
+"""
+
+from __future__ import annotations
+
+from math import factorial
+from typing import Any
+
+import numpy as np
+
+from selmatch.arrays import namespaces
+from selmatch.arrays.namespaces import is_number, loaded
+
+__all__ = [
+    "abs", "arcsin", "arcsinh", "arctan", "arctan2", "cos", "cosh", "end", "exp", "expm1", "fold", "hypot1", "isfinite",
+    "k_scaled", "like", "log", "log1p", "log_ratio", "maximum", "minimum", "mirror", "namespace_of", "not_negative", "omega", "phi",
+    "positive_part", "power", "psi", "register", "row_max", "row_sum", "scaled_expm1", "scaled_phi", "side", "sigmoid", "sigmoid_times", "sign",
+    "sin", "sinh", "softplus", "sqrt", "square", "tan", "tanh", "where", "xlogy",
+]  # fmt: skip
+
+Array = Any
+
+_namespaces: dict[type, type] = {
+    float: namespaces.Float,
+    int: namespaces.Float,
+    bool: namespaces.Float,
+    np.ndarray: namespaces.NumPy,
+    np.float64: namespaces.NumPy,
+    np.float32: namespaces.NumPy,
+    np.float16: namespaces.NumPy,
+}
+_frameworks: dict[str, type] = {}
+
+
+def register(array_type: type, namespace: type) -> None:
+    """Teach formulas a new array type.
+
+    Parameters
+    ----------
+    array_type : type
+        Instances of exactly this type are recognised.
+    namespace : type
+        A class whose static methods carry the names of ``selmatch.arrays.namespaces.NumPy``.
+    """
+    _namespaces[array_type] = namespace
+
+
+def register_loaded_frameworks() -> None:
+    """Make PyTorch and JAX known, as far as the user has imported them."""
+    if "torch" not in _frameworks and loaded("torch"):
+        import torch
+
+        if hasattr(torch, "Tensor"):  # False while PyTorch itself is still being imported
+            _frameworks["torch"] = namespaces.torch_namespace()
+            register(torch.Tensor, _frameworks["torch"])
+            register(torch.nn.Parameter, _frameworks["torch"])
+    if "jax" not in _frameworks and loaded("jax"):
+        import jax
+
+        if hasattr(jax, "Array") and hasattr(jax, "numpy"):
+            _frameworks["jax"] = namespaces.jax_namespace()
+            from selmatch.arrays import pytrees
+
+            pytrees.register_all()
+
+
+def _find(x: Array) -> type:
+    """The namespace of a type that is seen for the first time."""
+    register_loaded_frameworks()
+    found = _namespaces.get(type(x))
+    if found is None and "jax" in _frameworks:
+        import jax
+
+        if isinstance(x, jax.Array):  # tracers too
+            found = _frameworks["jax"]
+    if found is None and "torch" in _frameworks:
+        import torch
+
+        if isinstance(x, torch.Tensor):
+            found = _frameworks["torch"]
+    if found is None and isinstance(x, np.generic):
+        found = namespaces.NumPy
+    if found is None and hasattr(x, "__array_namespace__"):
+        found = namespaces.standard_namespace(x.__array_namespace__())
+    if found is None:
+        remedy = " Try numpy.asarray(...)." if isinstance(x, (list, tuple)) else ""
+        raise TypeError(f"selmatch: expected a number or an array, got {type(x).__name__}.{remedy}")
+    register(type(x), found)
+    return found
+
+
+def namespace_of(x: Array) -> type:
+    """The namespace class that computes with x."""
+    return _namespaces.get(type(x)) or _find(x)
+
+
+def _common(*args: Array) -> type:
+    """The namespace of the first argument that is no plain number."""
+    for x in args:
+        if not is_number(x):
+            return namespace_of(x)
+    return namespaces.Float
+
+
+# -------------------------------------------------------------------------------------------- elementary functions
+
+
+def exp(x: Array) -> Array:
+    return namespace_of(x).exp(x)
+
+
+def expm1(x: Array) -> Array:
+    return namespace_of(x).expm1(x)
+
+
+def log(x: Array) -> Array:
+    return namespace_of(x).log(x)
+
+
+def log1p(x: Array) -> Array:
+    return namespace_of(x).log1p(x)
+
+
+def sqrt(x: Array) -> Array:
+    return namespace_of(x).sqrt(x)
+
+
+def sin(x: Array) -> Array:
+    return namespace_of(x).sin(x)
+
+
+def cos(x: Array) -> Array:
+    return namespace_of(x).cos(x)
+
+
+def tan(x: Array) -> Array:
+    return namespace_of(x).tan(x)
+
+
+def sinh(x: Array) -> Array:
+    return namespace_of(x).sinh(x)
+
+
+def cosh(x: Array) -> Array:
+    return namespace_of(x).cosh(x)
+
+
+def tanh(x: Array) -> Array:
+    return namespace_of(x).tanh(x)
+
+
+def arcsin(x: Array) -> Array:
+    return namespace_of(x).arcsin(x)
+
+
+def arctan(x: Array) -> Array:
+    return namespace_of(x).arctan(x)
+
+
+def arcsinh(x: Array) -> Array:
+    return namespace_of(x).arcsinh(x)
+
+
+def abs(x: Array) -> Array:
+    return namespace_of(x).abs(x)
+
+
+def sign(x: Array) -> Array:
+    return namespace_of(x).sign(x)
+
+
+def side(x: Array) -> Array:
+    """-1 for negative x, else 1: a sign that is never 0."""
+    return namespace_of(x).side(x)
+
+
+def isfinite(x: Array) -> Array:
+    return namespace_of(x).isfinite(x)
+
+
+def arctan2(y: Array, x: Array) -> Array:
+    return _common(y, x).arctan2(y, x)
+
+
+def minimum(a: Array, b: Array) -> Array:
+    return _common(a, b).minimum(a, b)
+
+
+def maximum(a: Array, b: Array) -> Array:
+    return _common(a, b).maximum(a, b)
+
+
+def where(condition: Array, a: Array, b: Array) -> Array:
+    return _common(a, b, condition).where(condition, a, b)
+
+
+def power(x: Array, d: Array) -> Array:
+    return _common(x, d).power(x, d)
+
+
+def xlogy(x: Array, y: Array) -> Array:
+    """``x log y``, and 0 where x is 0."""
+    return _common(x, y).xlogy(x, y)
+
+
+def square(x: Array) -> Array:
+    """``x**2``; unlike ``x * x`` an interval knows that it is not negative."""
+    square_of = getattr(namespace_of(x), "square", None)
+    return x * x if square_of is None else square_of(x)
+
+
+def fold(x: Array) -> Array:
+    """``-|x|`` with derivative 1 at 0: for smooth even functions written in one half."""
+    return namespace_of(x).fold(x)
+
+
+def mirror(x: Array) -> Array:
+    """``|x|`` with derivative 1 at 0."""
+    return -fold(-x)
+
+
+def positive_part(x: Array) -> Array:
+    """``max(x, 0)`` with derivative 0 at 0, the companion of :func:`fold`."""
+    return namespace_of(x).positive_part(x)
+
+
+def row_sum(x: Array) -> Array:
+    """Sum over the last axis, which is kept."""
+    return namespace_of(x).row_sum(x)
+
+
+def row_max(x: Array) -> Array:
+    """Maximum over the last axis, which is kept."""
+    return namespace_of(x).row_max(x)
+
+
+def like(values: Any, x: Array) -> Array:
+    """Values as an array of the same library, dtype and device as x."""
+    return namespace_of(x).like(values, x)
+
+
+# --------------------------------------------------------------------------------- functions without cancellation
+
+
+def sigmoid(x: Array) -> Array:
+    """``1 / (1 + e^-x)``, accurate in relative terms in both tails."""
+    e = exp(fold(x))
+    return where(x > 0, 1.0, e) / (1.0 + e)
+
+
+def sigmoid_times(x: Array, factor: Array) -> Array:
+    """``sigmoid(x) * factor``, also where the sigmoid alone would underflow."""
+    root = exp(0.5 * fold(x))
+    return where(x > 0, factor, root * (root * factor)) / (1.0 + root * root)
+
+
+def softplus(x: Array) -> Array:
+    """``log(1 + e^x)``."""
+    return positive_part(x) + log1p(exp(fold(x)))
+
+
+def hypot1(x: Array) -> Array:
+    """``sqrt(1 + x^2)`` without overflow."""
+    big = abs(x) > 1e9
+    return where(big, abs(x), sqrt(1.0 + square(where(big, 0.0, x))))
+
+
+def _horner(x: Array, coefficients: tuple[float, ...]) -> Array:
+    total = coefficients[-1]
+    for c in reversed(coefficients[:-1]):
+        total = total * x + c
+    return total
+
+
+_PHI = tuple(1.0 / factorial(n + 2) for n in range(15))
+_PSI = tuple(2.0 / (2 * n + 3) for n in range(16))
+_OMEGA = tuple((-1.0) ** n / factorial(2 * n + 3) for n in range(9))
+
+
+def _terms(coefficients: tuple[float, ...], single: int, x: Array) -> tuple[float, ...]:
+    """As many terms of a series as the precision of x needs."""
+    return coefficients[:single] if namespace_of(x).is_single(x) else coefficients
+
+
+def phi(u: Array) -> Array:
+    """``e^u - 1 - u``, never negative."""
+    small = abs(u) <= 1.0
+    v = 0.5 * where(small, u, 0.0)
+    p = square(v) * _horner(v, _terms(_PHI, 8, u))
+    return where(small, 2.0 * p + square(v + p), expm1(u) - u)
+
+
+def psi(a: Array, one_plus_a: Array) -> Array:
+    """``a - log(1 + a)``, never negative; 1 + a is given because the caller knows it better than the sum does."""
+    small = abs(a) <= 0.5
+    b = where(small, a, 0.0)
+    r = b / (2.0 + b)
+    r2 = square(r)
+    return where(small, b * r - r * r2 * _horner(r2, _terms(_PSI, 7, a)), a - log(where(small, 1.0, one_plus_a)))
+
+
+def omega(u: Array) -> Array:
+    """``u - sin u``."""
+    small = abs(u) <= 1.0
+    v = where(small, u, 0.0)
+    v2 = square(v)
+    return where(small, v * v2 * _horner(v2, _terms(_OMEGA, 5, u)), u - sin(u))
+
+
+def log_ratio(x: Array, u: Array, xh: Array) -> Array:
+    """``log(xh / x)`` for xh = x + u, both positive."""
+    near = abs(u) <= 0.5 * x
+    return where(near, log1p(where(near, u, 0.0) / x), 2.0 * log(sqrt(xh) / sqrt(x)))
+
+
+def k_scaled(x: Array, u: Array, xh: Array) -> Array:
+    """``xh log(xh / x) - u`` for xh = x + u, x > 0, xh >= 0: the loss of the log link, never negative."""
+    near = abs(u) <= 0.5 * x
+    v = where(near, u, 0.0)
+    r = v / x
+    return where(near, v * log1p(r) - x * psi(r, 1.0 + r), xlogy(2.0 * xh, sqrt(xh) / sqrt(x)) - u)
+
+
+def scaled_phi(e: Array, eh: Array, u: Array) -> Array:
+    """``e * phi(u)`` for eh = e * exp(u), without overflow of phi."""
+    small = abs(u) <= 2.0
+    return where(small, e * phi(where(small, u, 0.0)), eh - e * (1.0 + u))
+
+
+def scaled_expm1(e: Array, eh: Array, u: Array) -> Array:
+    """``e * expm1(u)`` for eh = e * exp(u), without overflow of expm1."""
+    small = abs(u) <= 2.0
+    return where(small, e * expm1(where(small, u, 0.0)), eh - e)
+
+
+def end(x: Array, u: Array, xh: Array) -> Array:
+    """The end point xh of a move by u from x, unless the caller knows it already."""
+    return x + u if xh is None else xh
+
+
+def not_negative(x: Array) -> Array:
+    """x with the rounding errors below 0 taken away; the derivative at 0 stays."""
+    return where(x < 0, 0.0, x)

@@ -1,0 +1,77 @@
+"""Checks of what a user passes when an object is made: numbers only, arrays inside a trace cannot be inspected."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+#: marks a field that JAX sees as part of the tree: a nested curve, or a number that a gradient may flow through
+LEAF = {"leaf": True}
+
+
+def keep(instance: Any, **values: Any) -> None:
+    """Store checked values in a frozen object while it is being made."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)
+
+
+def _is_real(value: Any) -> bool:
+    if isinstance(value, (bool, np.bool_)):
+        return False
+    return isinstance(value, (int, float, np.integer, np.floating)) or (
+        isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iuf"
+    )
+
+
+def number(who: str, name: str, value: Any, *, above: float | None = None, at_least: float | None = None) -> float:
+    """A finite Python float, so that no NumPy scalar ever widens a float32 array."""
+    if not _is_real(value):
+        raise TypeError(f"{who}: {name} must be a number, got {value!r}.")
+    result = float(value)
+    if not math.isfinite(result):
+        raise ValueError(f"{who}: {name} must be finite, got {result}.")
+    if above is not None and not result > above:
+        raise ValueError(f"{who}: {name} must be > {above:g}, got {result}.")
+    if at_least is not None and not result >= at_least:
+        raise ValueError(f"{who}: {name} must be >= {at_least:g}, got {result}.")
+    return result
+
+
+def parameter(who: str, name: str, value: Any, **bounds: float | None) -> Any:
+    """A number as in :func:`number`, or an array of a framework, through which gradients may flow."""
+    if hasattr(value, "dtype") and not isinstance(value, (np.ndarray, np.generic)):
+        return value
+    if type(value) is object:  # a placeholder leaf of jax.tree_util
+        return value
+    return number(who, name, value, **bounds)
+
+
+def numbers(who: str, name: str, values: Any, **bounds: float | None) -> tuple[float, ...]:
+    """A tuple of finite Python floats."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise TypeError(f"{who}: {name} must be a sequence of numbers, got {values!r}.")
+    return tuple(number(who, f"{name}[{i}]", value, **bounds) for i, value in enumerate(values))
+
+
+def increasing_numbers(who: str, name: str, values: Any, at_least: int) -> tuple[float, ...]:
+    """A tuple of strictly increasing numbers."""
+    result = numbers(who, name, values)
+    if len(result) < at_least:
+        raise ValueError(f"{who}: {name} must have at least {at_least} entries, got {len(result)}.")
+    if any(a >= b for a, b in zip(result, result[1:], strict=False)):
+        raise ValueError(f"{who}: {name} must be strictly increasing, got {result}.")
+    return result
+
+
+def has_plain_numbers(value: Any) -> bool:
+    """Whether all parameters in a tree of curves are numbers, so that the curve can be inspected."""
+    if dataclasses.is_dataclass(value):
+        fields = dataclasses.fields(value)
+        return all(has_plain_numbers(getattr(value, f.name)) for f in fields if f.metadata.get("leaf"))
+    if isinstance(value, tuple):
+        return all(map(has_plain_numbers, value))
+    return value is None or isinstance(value, (int, float))
