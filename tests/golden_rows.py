@@ -336,14 +336,6 @@ class Exact:
             region = mp.fsum(mp.exp(a) * d for a, d in zip(log_p, self.region_divergences(), strict=False))
             return float(mpf(self.case["gamma"]) * ranking + abs(region))
 
-    def curvature_scale(self) -> list[float]:
-        """p (|q'| + (1 - p) q^2 / gamma) at s_hat: the second derivatives of these two parts, which may cancel too."""
-        with mp.workdps(DIGITS):
-            p = [mp.exp(v) for v in self.log_probabilities(self.s_hat)]
-            bends = [abs(generate.deriv(self.scaling.q, z)) for z in self.s_hat]
-            pulls = [self.scaling.q(mpf(z)) ** 2 / mpf(self.case["gamma"]) for z in self.s_hat]
-            return [float(a * (b + (1 - a) * c)) for a, b, c in zip(p, bends, pulls, strict=False)]
-
     def region_divergences(self) -> list[mpf]:
         q, Q = self.scaling.q, self.scaling.Q
         pairs = [(mpf(a), mpf(b)) for a, b in zip(self.s, self.s_hat, strict=True)]
@@ -422,9 +414,8 @@ def composite_sigmoid_questions(case: dict) -> Iterator[Question]:
     points = {name: column(case["points"], i) for i, name in enumerate(columns["points"])}
     losses = {name: column(case["losses"], i) for i, name in enumerate(columns["losses"])}
     z = points["z"]
-    exact = [Exact(case, [v], [v]) for v in z]
     common = {"label": name_case(case["scaling"], case), "inputs": (numbers(z),)}
-    inherited = {"find_logits": largest_logits(exact)}
+    inherited = {"find_logits": largest_logits([Exact(case, [v], [v]) for v in z])}
 
     def scaling() -> sm.Curve:
         return scaling_of(case)
@@ -432,17 +423,14 @@ def composite_sigmoid_questions(case: dict) -> Iterator[Question]:
     def potential() -> sm.CompositeSigmoid:
         return sigmoid_of(case)
 
-    def slope_scale() -> np.ndarray:
-        return numbers([row.curvature_scale()[0] for row in exact])
-
     yield Question("scaling", build=scaling, ask=lambda q, z: q(z), texts=points["q"], **common)
-    for name, ask, texts, scale in (
-        ("probability", lambda c, z: c.prob(z), points["p"], None),
-        ("potential", lambda c, z: c.primitive(z), points["H"], None),
-        ("link", lambda c, z: c(z), points["h"], None),
-        ("slope", lambda c, z: c.slope(z), points["h_prime"], slope_scale if case["scaling"] in NON_CONVEX else None),
+    for name, ask, texts in (
+        ("probability", lambda c, z: c.prob(z), points["p"]),
+        ("potential", lambda c, z: c.primitive(z), points["H"]),
+        ("link", lambda c, z: c(z), points["h"]),
+        ("slope", lambda c, z: c.slope(z), points["h_prime"]),
     ):
-        yield Question(name, build=potential, ask=ask, texts=texts, find_scale=scale, **common, **inherited)
+        yield Question(name, build=potential, ask=ask, texts=texts, **common, **inherited)
     pairs = [Exact(case, [s], [s_hat]) for s, s_hat in zip(losses["s"], losses["s_hat"], strict=True)]
     yield from pair_questions(case, sigmoid_of, pairs, losses)
 
@@ -456,18 +444,12 @@ def softmax_questions(cases: list[dict]) -> Iterator[Question]:
     named = {"label": name_case(first["scaling"], first)}
     common = {**named, "build": lambda: softmax_of(first), "find_logits": largest_logits(exact)}
     for suffix, scores in (("s", s), ("s_hat", s_hat)):
-        for name, ask in (("p", lambda c, z: c.prob(z)), ("h", lambda c, z: c.link(z))):
-            quantity = {"p": "probability", "h": "link"}[name]
+        for quantity, ask, name in (
+            ("probability", lambda c, z: c.prob(z), "p"),
+            ("link", lambda c, z: c.link(z), "h"),
+            ("potential", lambda c, z: c.primitive(z), "H"),
+        ):
             yield Question(quantity, ask=ask, inputs=(scores,), texts=columns[f"{name}_{suffix}"], **common)
-        yield Question(
-            "potential",
-            build=common["build"],
-            ask=lambda c, z: c.primitive(z),
-            inputs=(scores,),
-            texts=columns[f"H_{suffix}"],
-            find_scale=partial(potential_scale, first["gamma"], exact, columns[f"H_{suffix}"]),
-            **named,
-        )
     yield from pair_questions(first, softmax_of, exact, columns)
     if "ce_without_log_rho" in first:
         yield Question(
@@ -476,46 +458,24 @@ def softmax_questions(cases: list[dict]) -> Iterator[Question]:
             ask=loss_without_conjugate,
             inputs=(s_hat, s, np.full(len(s), first["beta"])),
             texts=columns["ce_without_log_rho"],
-            find_scale=partial(potential_scale, first["gamma"], exact, columns["H_s_hat"]),
+            find_scale=partial(potential_scale, first["gamma"], exact),
             **named,
         )
     if "hessian_upper" in first:
-        yield from hessian_questions(columns, s_hat, exact, common)
+        upper = np.triu_indices(s.shape[1])
+        yield Question(
+            "hessian",
+            ask=lambda c, z: c.hessian(z)[..., upper[0], upper[1]],
+            inputs=(s_hat,),
+            texts=columns["hessian_upper"],
+            **common,
+        )
+        yield Question("slope", ask=lambda c, z: c.slope(z), inputs=(s_hat,), texts=columns["Delta"], **common)
 
 
-def hessian_questions(columns: dict, s_hat: np.ndarray, exact: list[Exact], common: dict) -> Iterator[Question]:
-    upper = np.triu_indices(s_hat.shape[1])
-    non_convex = columns["scaling"][0] in NON_CONVEX
-
-    def diagonal_scale() -> np.ndarray:
-        return numbers([row.curvature_scale() for row in exact])
-
-    def upper_scale() -> np.ndarray:
-        scale = Expected(columns["hessian_upper"]).values
-        scale[:, upper[0] == upper[1]] = diagonal_scale()
-        return scale
-
-    yield Question(
-        "hessian",
-        ask=lambda c, z: c.hessian(z)[..., upper[0], upper[1]],
-        inputs=(s_hat,),
-        texts=columns["hessian_upper"],
-        find_scale=upper_scale if non_convex else None,
-        **common,
-    )
-    yield Question(
-        "slope",
-        ask=lambda c, z: c.slope(z),
-        inputs=(s_hat,),
-        texts=columns["Delta"],
-        find_scale=diagonal_scale if non_convex else None,
-        **common,
-    )
-
-
-def potential_scale(gamma: float, rows: list[Exact], potentials: list[str]) -> np.ndarray:
-    """A potential is one of the gamma y_k up to gamma log K, so it inherits the rounding of the largest of them."""
-    return np.maximum(np.abs(numbers(potentials)), gamma * largest_logits(rows)())
+def potential_scale(gamma: float, rows: list[Exact]) -> np.ndarray:
+    """The size of what H(s_hat) and the scores are made of: gamma times the largest logit."""
+    return gamma * largest_logits(rows)()
 
 
 def loss_without_conjugate(loss: Any, s_hat: Any, s: Any, beta: Any) -> Any:
@@ -650,10 +610,6 @@ def proper_softmax_questions(case: dict) -> Iterator[Question]:
         links = loss.potential.link(scores[0])
         return ((links * weights[0][:, None]).sum(0) / weights[0].sum()).reshape(1, -1)
 
-    def size_of_terms() -> np.ndarray:
-        links = np.abs([[float(v) for v in row.links(row.s)] for row in rows])
-        return np.average(links, axis=0, weights=weights[0])[None]
-
     common = {
         "label": f"{name_case(case['scaling'], case)} scores={case['scores']} weights={case['weights']}",
         "build": lambda: loss_of(softmax_of(case)),
@@ -663,7 +619,7 @@ def proper_softmax_questions(case: dict) -> Iterator[Question]:
     }
     largest = np.full((1, scores.shape[2]), np.abs(scores).max())
     texts = [case["expected_link"]]
-    yield Question("expected link", ask=expected_link, texts=texts, find_scale=size_of_terms, **common)
+    yield Question("expected link", ask=expected_link, texts=texts, **common)
     yield Question("minimiser", ask=minimiser, texts=[case["minimiser"]], find_scale=lambda: largest, **common)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from selmatch.arrays.namespaces import NumPy, is_number
-from selmatch.functions import namespace_of, where
+from selmatch.functions import namespace_of, quick_namespace_of, where
 
 Array = Any
 
@@ -167,7 +167,8 @@ def require_inside(who: str, name: str, x: np.ndarray, inside: np.ndarray, prese
 def _check_numpy(who: str, potential: Any, s: np.ndarray, s_hat: np.ndarray, present: Array) -> None:
     with np.errstate(all="ignore"):
         for name, x in (("s", s), ("s_hat", s_hat)):
-            require_inside(who, name, x, np.isfinite(x), present, "be finite")
+            if not np.isfinite(np.sum(x)):  # a sum is quicker to check than every number
+                require_inside(who, name, x, np.isfinite(x), present, "be finite")
         if potential is None:
             return
         per_label = hasattr(potential, "labels")
@@ -182,6 +183,12 @@ def _check_numpy(who: str, potential: Any, s: np.ndarray, s_hat: np.ndarray, pre
             inside = potential.holds_prediction(s_hat, s) if per_label else potential.holds(s_hat)
             closed = f"[{domain.low:g}, {domain.high:g}]"
             require_inside(who, "s_hat", s_hat, inside, present, f"lie in the domain {closed}")
+
+
+def is_ready(potential: Any, s_hat: Any, s: Any) -> bool:
+    """Whether scores need no conversion: tensors of one dtype and shape, for a loss that takes all scores."""
+    space = None if potential.bounded or hasattr(potential, "labels") else quick_namespace_of(s_hat)
+    return space is not None and space.ready(s_hat, s)
 
 
 def prepare(
@@ -199,6 +206,9 @@ def prepare(
 
     With ``targets``, s holds link values, which the caller checks.
     """
+    if mask is None and weights is None and is_ready(potential, s_hat, s):
+        if not vector or s_hat.ndim > 0:
+            return Batch(s, s_hat, None, None, s_hat, namespace_of(s_hat), False, False)
     listed = all(is_number(x) or isinstance(x, (list, tuple)) for x in (s_hat, s))
     s_hat, s = _converted(who, "s_hat", s_hat), _converted(who, "s", s)
     mask = None if mask is None else _converted(who, "where", mask)

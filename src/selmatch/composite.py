@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -573,7 +574,7 @@ def find_fall(curve: Curve) -> tuple[float, float] | None:
     """Two scores a < b with curve(a) > curve(b), or None: a witness that a curve is no link."""
     points = _grid(curve)
     worst, fall = 0.0, None
-    for a, b in zip(points, points[1:], strict=False):
+    for a, b in itertools.pairwise(points):
         va, vb = float(curve(a)), float(curve(b))
         if va - vb > worst + 1e-9 * (math.fabs(va) + math.fabs(vb)):
             worst, fall = va - vb, (a, b)

@@ -23,6 +23,7 @@ from selmatch.functions import (
     exp,
     expm1,
     fold,
+    hyperbolic,
     hypot1,
     k_scaled,
     log,
@@ -37,6 +38,7 @@ from selmatch.functions import (
     positive_part,
     power,
     psi,
+    psi_series,
     scaled_expm1,
     scaled_phi,
     side,
@@ -50,6 +52,7 @@ from selmatch.functions import (
     tan,
     tanh,
     where,
+    within,
 )
 from selmatch.parameters import LEAF, increasing_numbers, keep, number, numbers, parameter
 
@@ -86,10 +89,10 @@ class Identity(Curve):
         return 1.0 * y
 
     def difference(self, x, u, xh=None):
-        return u + 0.0 * x
+        return 1.0 * u
 
     def remainder(self, x, u, xh=None):
-        return 0.5 * square(u) + 0.0 * x
+        return 0.5 * square(u)
 
     def inverted(self):
         return self
@@ -153,23 +156,30 @@ class Constant(Curve):
 # ---------------------------------------------------------------------------------------------- the sigmoid family
 
 
-def _sigmoid_remainder_and_difference(x: Array, u: Array, xh: Array) -> tuple[Array, Array]:
-    """Softplus's Bregman divergence and the sigmoid's difference, reflected so that the start is not positive."""
-    flip = x > 0
-    v, yh = where(flip, -u, u), where(flip, -xh, xh)
-    e, eh = exp(fold(x)), exp(fold(yh))
-    q = 1.0 / (1.0 + e)  # sigma(|x|)
-    p = e * q
-    small = abs(u) <= 1.0
-    w = where(small, v, 0.0)
-    a, b = q * w, -p * w
-    phi_a, phi_b = phi(a), phi(b)
-    rest = log1p(where(small, p * phi_a + q * phi_b, q * eh - p)) + where(small, 0.0, positive_part(yh) - v * p)
-    # near: expm1(w) p sigma(-yh), with expm1(w) from the two exponentials at hand
-    up = yh > 0
-    near = ((a + phi_a) - (b + phi_b)) / (1.0 + (b + phi_b)) * p * where(up, eh, 1.0)
-    move = where(small, near, where(up, 1.0, eh) - p * (1.0 + eh)) / (1.0 + eh)
-    return rest, where(flip, -move, move)
+class _SigmoidMove:
+    """A move of the sigmoid, reflected so that its start is not positive and the start's probability p at most 1/2."""
+
+    def __init__(self, x: Array, u: Array, xh: Array) -> None:
+        self.way = side(-x)
+        self.v, self.yh = self.way * u, self.way * xh
+        self.e, self.eh = exp(fold(x)), exp(fold(self.yh))
+        self.q = 1.0 / (1.0 + self.e)
+        self.p = self.e * self.q
+        self.near = abs(u) <= 1.0
+        w = within(self.v, 1.0)
+        even, odd = hyperbolic(w)
+        self.bend = even + odd  # e^w - 1 - w
+        self.rise = w + self.bend  # e^w - 1
+
+    def remainder(self) -> Array:
+        close = self.p * self.bend - psi_series(self.p * self.rise)
+        far = log1p(self.q * self.eh - self.p) + (positive_part(self.yh) - self.v * self.p)
+        return where(self.near, close, far)
+
+    def difference(self) -> Array:
+        close = self.p * self.rise / (1.0 + self.e + self.e * self.rise)
+        far = where(self.yh > 0, 1.0, self.eh) / (1.0 + self.eh) - self.p
+        return self.way * where(self.near, close, far)
 
 
 @dataclass(frozen=True)
@@ -203,13 +213,14 @@ class Sigmoid(Curve):
         return log(y) - log1p(-y)
 
     def difference(self, x, u, xh=None):
-        return self.remainder_and_difference(x, u, xh)[1]
+        return _SigmoidMove(x, u, end(x, u, xh)).difference()
 
     def remainder(self, x, u, xh=None):
-        return self.remainder_and_difference(x, u, xh)[0]
+        return _SigmoidMove(x, u, end(x, u, xh)).remainder()
 
     def remainder_and_difference(self, x, u, xh=None):
-        return _sigmoid_remainder_and_difference(x, u, end(x, u, xh))
+        move = _SigmoidMove(x, u, end(x, u, xh))
+        return move.remainder(), move.difference()
 
     def inverted(self):
         return Logit()
@@ -248,14 +259,18 @@ class Tanh(Curve):
         return 0.5 * (log1p(y) - log1p(-y))
 
     def difference(self, x, u, xh=None):
-        return self.remainder_and_difference(x, u, xh)[1]
+        return 2.0 * self._doubled(x, u, xh).difference()
 
     def remainder(self, x, u, xh=None):
-        return self.remainder_and_difference(x, u, xh)[0]
+        return self._doubled(x, u, xh).remainder()
 
     def remainder_and_difference(self, x, u, xh=None):
-        rest, move = _sigmoid_remainder_and_difference(2.0 * x, 2.0 * u, 2.0 * end(x, u, xh))
-        return rest, 2.0 * move
+        move = self._doubled(x, u, xh)
+        return move.remainder(), 2.0 * move.difference()
+
+    @staticmethod
+    def _doubled(x, u, xh):
+        return _SigmoidMove(2.0 * x, 2.0 * u, 2.0 * end(x, u, xh))
 
     def inverted(self):
         return Arctanh()
@@ -485,10 +500,6 @@ class Exp(Curve):
     def remainder(self, x, u, xh=None):
         return scaled_phi(exp(x), exp(end(x, u, xh)), u)
 
-    def remainder_and_difference(self, x, u, xh=None):
-        e, eh = exp(x), exp(end(x, u, xh))
-        return scaled_phi(e, eh, u), scaled_expm1(e, eh, u)
-
     def inverted(self):
         return Log()
 
@@ -536,6 +547,30 @@ def _half_exponentials(x: Array) -> tuple[Array, Array]:
     return 0.5 * root * root, 0.5 / root / root
 
 
+class _SinhMove:
+    """A move of sinh and cosh: the halves e^x / 2 and e^-x / 2 at both ends, and the parts of phi."""
+
+    def __init__(self, x: Array, u: Array, xh: Array) -> None:
+        self.u, self.near = u, abs(u) <= 2.0
+        self.v = within(u, 2.0)
+        self.even, self.odd = hyperbolic(self.v)
+        self.up, self.down = _half_exponentials(x)
+        self.up_h, self.down_h = _half_exponentials(xh)
+
+    def remainders(self) -> tuple[Array, Array]:
+        """Of e^x / 2 and of e^-x / 2."""
+        up = where(self.near, self.up * (self.even + self.odd), self.up_h - self.up * (1.0 + self.u))
+        down = where(self.near, self.down * (self.even - self.odd), self.down_h - self.down * (1.0 - self.u))
+        return up, down
+
+    def differences(self) -> tuple[Array, Array]:
+        """Of e^x / 2 and of e^-x / 2."""
+        rise = self.odd + self.v
+        up = where(self.near, self.up * (self.even + rise), self.up_h - self.up)
+        down = where(self.near, self.down * (self.even - rise), self.down_h - self.down)
+        return up, down
+
+
 @dataclass(frozen=True)
 class Sinh(Curve):
     r"""Hyperbolic sine: high norms matter, on both sides.
@@ -566,16 +601,17 @@ class Sinh(Curve):
         return arcsinh(y)
 
     def difference(self, x, u, xh=None):
-        return self.remainder_and_difference(x, u, xh)[1]
+        up, down = _SinhMove(x, u, end(x, u, xh)).differences()
+        return up - down
 
     def remainder(self, x, u, xh=None):
-        return self.remainder_and_difference(x, u, xh)[0]
+        up, down = _SinhMove(x, u, end(x, u, xh)).remainders()
+        return up + down
 
     def remainder_and_difference(self, x, u, xh=None):
-        up, down = _half_exponentials(x)
-        up_h, down_h = _half_exponentials(end(x, u, xh))
-        rest = scaled_phi(up, up_h, u) + scaled_phi(down, down_h, -u)
-        return rest, scaled_expm1(up, up_h, u) - scaled_expm1(down, down_h, -u)
+        move = _SinhMove(x, u, end(x, u, xh))
+        (up, down), (up_step, down_step) = move.remainders(), move.differences()
+        return up + down, up_step - down_step
 
     def inverted(self):
         return Arcsinh()
@@ -616,14 +652,12 @@ class Cosh(Curve):
         return 2.0 * arcsinh(sqrt(0.5 * (y - 1.0)))
 
     def difference(self, x, u, xh=None):
-        up, down = _half_exponentials(x)
-        up_h, down_h = _half_exponentials(end(x, u, xh))
-        return scaled_expm1(up, up_h, u) + scaled_expm1(down, down_h, -u)
+        up, down = _SinhMove(x, u, end(x, u, xh)).differences()
+        return up + down
 
     def remainder(self, x, u, xh=None):
-        up, down = _half_exponentials(x)
-        up_h, down_h = _half_exponentials(end(x, u, xh))
-        return scaled_phi(up, up_h, u) - scaled_phi(down, down_h, -u)
+        up, down = _SinhMove(x, u, end(x, u, xh)).remainders()
+        return up - down
 
     def increases_on(self, low, high):
         return low >= 0.0

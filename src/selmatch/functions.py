@@ -19,10 +19,11 @@ from selmatch.arrays import namespaces
 from selmatch.arrays.namespaces import is_number, loaded
 
 __all__ = [
-    "abs", "arcsin", "arcsinh", "arctan", "arctan2", "cos", "cosh", "end", "exp", "expm1", "fold", "hypot1", "isfinite",
-    "k_scaled", "like", "log", "log1p", "log_ratio", "maximum", "minimum", "mirror", "namespace_of", "not_negative", "omega", "phi",
-    "positive_part", "power", "psi", "register", "row_max", "row_sum", "scaled_expm1", "scaled_phi", "side", "sigmoid", "sigmoid_times", "sign",
-    "sin", "sinh", "softplus", "sqrt", "square", "tan", "tanh", "where", "xlogy",
+    "abs", "arcsin", "arcsinh", "arctan", "arctan2", "cos", "cosh", "end", "exp", "expm1", "fold", "hyperbolic",
+    "hypot1", "isfinite", "k_scaled", "like", "log", "log1p", "log_ratio", "maximum", "minimum", "mirror",
+    "namespace_of", "not_negative", "omega", "phi", "positive_part", "power", "psi", "psi_series", "register",
+    "row_max", "row_sum", "scaled_expm1", "scaled_phi", "side", "sigmoid", "sigmoid_times", "sign", "sin", "sinh",
+    "softplus", "sqrt", "square", "tan", "tanh", "where", "within", "xlogy",
 ]  # fmt: skip
 
 Array = Any
@@ -94,6 +95,11 @@ def _find(x: Array) -> type:
         raise TypeError(f"selmatch: expected a number or an array, got {type(x).__name__}.{remedy}")
     register(type(x), found)
     return found
+
+
+def quick_namespace_of(x: Any) -> type | None:
+    """The namespace of a type that has been seen before, else None."""
+    return _namespaces.get(type(x))
 
 
 def namespace_of(x: Array) -> type:
@@ -279,7 +285,8 @@ def _horner(x: Array, coefficients: tuple[float, ...]) -> Array:
     return total
 
 
-_PHI = tuple(1.0 / factorial(n + 2) for n in range(15))
+_COSH = tuple(1.0 / factorial(2 * n + 2) for n in range(9))
+_SINH = tuple(1.0 / factorial(2 * n + 3) for n in range(9))
 _PSI = tuple(2.0 / (2 * n + 3) for n in range(16))
 _OMEGA = tuple((-1.0) ** n / factorial(2 * n + 3) for n in range(9))
 
@@ -289,29 +296,45 @@ def _terms(coefficients: tuple[float, ...], single: int, x: Array) -> tuple[floa
     return coefficients[:single] if namespace_of(x).is_single(x) else coefficients
 
 
+def hyperbolic(u: Array) -> tuple[Array, Array]:
+    """``cosh u - 1`` and ``sinh u - u`` for |u| <= 2, the even and the odd part of phi."""
+    v = 0.5 * u
+    v2 = square(v)
+    c = v2 * _horner(v2, _terms(_COSH, 5, u))
+    t = v * v2 * _horner(v2, _terms(_SINH, 5, u))
+    s = v + t
+    return 2.0 * square(s), 2.0 * (t + s * c)
+
+
+def within(x: Array, bound: float) -> Array:
+    """x where |x| <= bound; elsewhere a harmless number, for a branch that is not taken there."""
+    return namespace_of(x).within(x, bound)
+
+
 def phi(u: Array) -> Array:
     """``e^u - 1 - u``, never negative."""
-    small = abs(u) <= 1.0
-    v = 0.5 * where(small, u, 0.0)
-    p = square(v) * _horner(v, _terms(_PHI, 8, u))
-    return where(small, 2.0 * p + square(v + p), expm1(u) - u)
+    even, odd = hyperbolic(within(u, 2.0))
+    return where(abs(u) <= 2.0, even + odd, expm1(u) - u)
+
+
+def psi_series(a: Array) -> Array:
+    """``a - log(1 + a)`` for -1/2 <= a <= 1, never negative."""
+    r = a / (2.0 + a)
+    r2 = square(r)
+    return r * (a - r2 * _horner(r2, _terms(_PSI, 7, a)))
 
 
 def psi(a: Array, one_plus_a: Array) -> Array:
     """``a - log(1 + a)``, never negative; 1 + a is given because the caller knows it better than the sum does."""
     small = abs(a) <= 0.5
-    b = where(small, a, 0.0)
-    r = b / (2.0 + b)
-    r2 = square(r)
-    return where(small, b * r - r * r2 * _horner(r2, _terms(_PSI, 7, a)), a - log(where(small, 1.0, one_plus_a)))
+    return where(small, psi_series(within(a, 0.5)), a - log(where(small, 1.0, one_plus_a)))
 
 
 def omega(u: Array) -> Array:
     """``u - sin u``."""
-    small = abs(u) <= 1.0
-    v = where(small, u, 0.0)
+    v = within(u, 1.0)
     v2 = square(v)
-    return where(small, v * v2 * _horner(v2, _terms(_OMEGA, 5, u)), u - sin(u))
+    return where(abs(u) <= 1.0, v * v2 * _horner(v2, _terms(_OMEGA, 5, u)), u - sin(u))
 
 
 def log_ratio(x: Array, u: Array, xh: Array) -> Array:
@@ -330,14 +353,13 @@ def k_scaled(x: Array, u: Array, xh: Array) -> Array:
 
 def scaled_phi(e: Array, eh: Array, u: Array) -> Array:
     """``e * phi(u)`` for eh = e * exp(u), without overflow of phi."""
-    small = abs(u) <= 2.0
-    return where(small, e * phi(where(small, u, 0.0)), eh - e * (1.0 + u))
+    even, odd = hyperbolic(within(u, 2.0))
+    return where(abs(u) <= 2.0, e * (even + odd), eh - e * (1.0 + u))
 
 
 def scaled_expm1(e: Array, eh: Array, u: Array) -> Array:
     """``e * expm1(u)`` for eh = e * exp(u), without overflow of expm1."""
-    small = abs(u) <= 2.0
-    return where(small, e * expm1(where(small, u, 0.0)), eh - e)
+    return where(abs(u) <= 2.0, e * expm1(within(u, 2.0)), eh - e)
 
 
 def end(x: Array, u: Array, xh: Array) -> Array:

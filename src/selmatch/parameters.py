@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -62,7 +63,7 @@ def increasing_numbers(who: str, name: str, values: Any, at_least: int) -> tuple
     result = numbers(who, name, values)
     if len(result) < at_least:
         raise ValueError(f"{who}: {name} must have at least {at_least} entries, got {len(result)}.")
-    if any(a >= b for a, b in zip(result, result[1:], strict=False)):
+    if any(a >= b for a, b in itertools.pairwise(result)):
         raise ValueError(f"{who}: {name} must be strictly increasing, got {result}.")
     return result
 

@@ -171,6 +171,10 @@ class DualNamespace:
         return f.side(x.value)
 
     @staticmethod
+    def within(x: Dual, bound: float) -> Dual:
+        return DualNamespace.where(f.abs(x.value) <= bound, x, 0.0)
+
+    @staticmethod
     def double(x: Dual) -> Dual:
         return x
 

@@ -50,7 +50,11 @@ class NumPy:
 
     @staticmethod
     def side(x):
-        return np.where(x < 0, x.dtype.type(-1), x.dtype.type(1))
+        return np.copysign(x.dtype.type(1), x + 0)  # 0 is added to lose the sign of -0.0
+
+    @staticmethod
+    def within(x, bound):
+        return np.clip(x, -bound, bound)
 
     @staticmethod
     def double(x):
@@ -89,8 +93,12 @@ class NumPy:
         return x.astype(like.dtype, copy=False)
 
     @staticmethod
+    def ready(s_hat, s):
+        return False  # NumPy scores are always looked at
+
+    @staticmethod
     def total(x):
-        return np.sum(x)
+        return np.sum(x, dtype=np.float64)
 
     @staticmethod
     def row_any(x):
@@ -150,6 +158,10 @@ class Float(NumPy):
         return -1.0 if x < 0 else 1.0
 
     @staticmethod
+    def within(x, bound):
+        return min(max(x, -bound), bound)
+
+    @staticmethod
     def double(x):
         return x
 
@@ -206,6 +218,10 @@ def torch_namespace() -> type:
             return torch.where(x < 0, -1.0, 1.0)
 
         @staticmethod
+        def within(x, bound):
+            return torch.where(torch.abs(x) <= bound, x, 0.0)
+
+        @staticmethod
         def double(x):
             return x if x.device.type == "mps" else x.double()  # Apple GPUs have no double precision
 
@@ -244,6 +260,15 @@ def torch_namespace() -> type:
         @staticmethod
         def cast(x, like):
             return x.to(like.dtype)
+
+        @staticmethod
+        def ready(s_hat, s):
+            return (
+                type(s) is torch.Tensor
+                and s.dtype is s_hat.dtype
+                and s.shape == s_hat.shape
+                and (s.dtype is torch.float32 or s.dtype is torch.float64)
+            )
 
         @staticmethod
         def total(x):
@@ -294,6 +319,10 @@ def jax_namespace() -> type:
             return jnp.where(x < 0, -1.0, 1.0)
 
         @staticmethod
+        def within(x, bound):
+            return jnp.where(jnp.abs(x) <= bound, x, 0)
+
+        @staticmethod
         def double(x):
             return x.astype(jnp.float64) if jax.config.jax_enable_x64 else x
 
@@ -324,6 +353,10 @@ def jax_namespace() -> type:
         @staticmethod
         def cast(x, like):
             return x.astype(like.dtype)
+
+        @staticmethod
+        def ready(s_hat, s):
+            return False
 
         @staticmethod
         def total(x):
@@ -391,6 +424,10 @@ def standard_namespace(library: Any) -> type:
             return Standard.where(x < 0, -1.0, library.ones_like(x))
 
         @staticmethod
+        def within(x, bound):
+            return Standard.where(library.abs(x) <= bound, x, 0.0)
+
+        @staticmethod
         def double(x):
             return library.astype(x, library.float64)
 
@@ -425,6 +462,10 @@ def standard_namespace(library: Any) -> type:
         @staticmethod
         def cast(x, like):
             return library.astype(x, like.dtype)
+
+        @staticmethod
+        def ready(s_hat, s):
+            return False
 
         @staticmethod
         def total(x):
