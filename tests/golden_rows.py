@@ -106,6 +106,7 @@ class Question:
     dtype: str | None = None
     wider_float32: bool = False
     one_row: bool = False
+    parameters: tuple[float, ...] = ()
 
     @cached_property
     def expected(self) -> Expected:
@@ -133,9 +134,9 @@ class Question:
         return 1e-13 if dtype == "float64" else 1e-5 if self.wider_float32 else 3e-6
 
     def exact_rows(self, is_exact: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Rows all of whose inputs are exact in a dtype."""
+        """Rows all of whose inputs are exact in a dtype: scores, and parameters that make x of them."""
         exact = [is_exact(values).reshape(len(values), -1).all(axis=1) for values in self.inputs]
-        return np.logical_and.reduce(exact)
+        return np.logical_and.reduce(exact) & bool(is_exact(numbers(self.parameters)).all())
 
 
 @cache
@@ -154,6 +155,19 @@ def numbers(values: Any) -> np.ndarray:
 def name_case(name: str, case: dict) -> str:
     shown = [f"{key}={case[key]}" for key in ("alpha", "beta", "amp", "gamma", "rho") if key in case]
     return " ".join([f"{name}({', '.join(f'{k}={v}' for k, v in case['params'].items())})", *shown])
+
+
+def parameters_of(case: dict) -> tuple[float, ...]:
+    """The numbers of a curve; gamma and rho are none of them: what their rounding does, max(1, |y|/10) covers."""
+    inside = np.concatenate(
+        [np.ravel(numbers(row)) for v in case["params"].values() for row in rows_of_numbers(v)] or [[]]
+    )
+    return (*(case[name] for name in ("alpha", "beta", "amp") if name in case), *inside.tolist())
+
+
+def rows_of_numbers(value: Any) -> list:
+    """A number, a list of numbers or a ragged list of lists, as a list of rows."""
+    return value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
 
 
 # ---------------------------------------------------------------------------------------------------- scalar links
@@ -175,7 +189,11 @@ def gradient(loss: Any, s_hat: Any, s: Any) -> Any:
 
 def link_questions(case: dict) -> Iterator[Question]:
     """Questions about one case of scalar_links or piecewise_links."""
-    common = {"label": name_case(case["link"], case), "wider_float32": case["link"] in WIDER_FLOAT32}
+    common = {
+        "label": name_case(case["link"], case),
+        "wider_float32": case["link"] in WIDER_FLOAT32,
+        "parameters": parameters_of(case),
+    }
     points, losses = case["points"], case["losses"]
     z, s, s_hat = numbers(column(points, 0)), numbers(column(losses, 0)), numbers(column(losses, 1))
     origin = np.full_like(z, case["z0"])
@@ -309,6 +327,11 @@ class Exact:
         log_p = self.log_probabilities(probabilities_at or scores)
         return [self.scaling.q(mpf(z)) * mp.exp(v) for z, v in zip(scores, log_p, strict=False)]
 
+    def enough_digits(self) -> Any:
+        """1 - p loses as many digits as p is close to 1."""
+        y = self.logits(self.s) + self.logits(self.s_hat)
+        return mp.workdps(DIGITS + int(min((max(y) - min(y)) * mpf("0.87"), 2000)))
+
     @cached_property
     def largest_logit(self) -> float:
         with mp.workdps(DIGITS):
@@ -328,13 +351,23 @@ class Exact:
 
     def loss_scale(self) -> float:
         """gamma KL + |sum p D_Q|: the two parts of the loss, which may have opposite signs when Q is not convex."""
-        y = self.logits(self.s) + self.logits(self.s_hat)
-        # 1 - p loses as many digits as p is close to 1.
-        with mp.workdps(DIGITS + int(min((max(y) - min(y)) * mpf("0.87"), 2000))):
+        with self.enough_digits():
             log_p, log_p_hat = self.log_probabilities(self.s), self.log_probabilities(self.s_hat)
             ranking = mp.fsum(mp.exp(a) * (a - b) for a, b in zip(log_p, log_p_hat, strict=True))
             region = mp.fsum(mp.exp(a) * d for a, d in zip(log_p, self.region_divergences(), strict=False))
             return float(mpf(self.case["gamma"]) * ranking + abs(region))
+
+    def cross_entropy(self, text: str) -> str:
+        """gamma times the cross-entropy of p(s) and p(s_hat), whose printed value may come from too few digits.
+
+        The generator forms 1 - p(s) of the composite Sigmoid with 50 digits; of these, |y(s)| > 50 leaves under 30.
+        """
+        if "rho" in self.case or self.largest_logit <= 50:
+            return text
+        with self.enough_digits():
+            log_p, log_p_hat = self.log_probabilities(self.s), self.log_probabilities(self.s_hat)
+            terms = (-mp.exp(a) * b for a, b in zip(log_p, log_p_hat, strict=True))
+            return generate.S(mpf(self.case["gamma"]) * mp.fsum(terms))
 
     def region_divergences(self) -> list[mpf]:
         q, Q = self.scaling.q, self.scaling.Q
@@ -374,6 +407,7 @@ def pair_questions(case: dict, build: Callable[[dict], Any], exact: list[Exact],
         s, s_hat = s[:, 0], s_hat[:, 0]
     common = {
         "label": name_case(case["scaling"], case),
+        "parameters": parameters_of(case),
         "inputs": (s_hat, s),
         "find_logits": largest_logits(exact),
     }
@@ -398,7 +432,13 @@ def pair_questions(case: dict, build: Callable[[dict], Any], exact: list[Exact],
     yield Question(
         "gradient", build=loss, ask=gradient, texts=columns["grad"], find_scale=rows_of(Exact.gradient_scale), **common
     )
-    yield Question("cross-entropy", build=cross_entropy, ask=value, texts=columns["ce_times_gamma"], **common)
+    yield Question(
+        "cross-entropy",
+        build=cross_entropy,
+        ask=value,
+        texts=lambda: [e.cross_entropy(text) for e, text in zip(exact, columns["ce_times_gamma"], strict=True)],
+        **common,
+    )
     yield Question(
         "cross-entropy gradient",
         build=cross_entropy,
@@ -414,7 +454,11 @@ def composite_sigmoid_questions(case: dict) -> Iterator[Question]:
     points = {name: column(case["points"], i) for i, name in enumerate(columns["points"])}
     losses = {name: column(case["losses"], i) for i, name in enumerate(columns["losses"])}
     z = points["z"]
-    common = {"label": name_case(case["scaling"], case), "inputs": (numbers(z),)}
+    common = {
+        "label": name_case(case["scaling"], case),
+        "parameters": parameters_of(case),
+        "inputs": (numbers(z),),
+    }
     inherited = {"find_logits": largest_logits([Exact(case, [v], [v]) for v in z])}
 
     def scaling() -> sm.Curve:
@@ -441,7 +485,7 @@ def softmax_questions(cases: list[dict]) -> Iterator[Question]:
     exact = [Exact(case, case["s"], case["s_hat"]) for case in cases]
     columns = {name: [case[name] for case in cases] for name in first}
     s, s_hat = numbers(columns["s"]), numbers(columns["s_hat"])
-    named = {"label": name_case(first["scaling"], first)}
+    named = {"label": name_case(first["scaling"], first), "parameters": parameters_of(first)}
     common = {**named, "build": lambda: softmax_of(first), "find_logits": largest_logits(exact)}
     for suffix, scores in (("s", s), ("s_hat", s_hat)):
         for quantity, ask, name in (
@@ -497,7 +541,11 @@ def same_potential(cases: list[dict]) -> list[list[dict]]:
 # --------------------------------------------------------------------------------------------------- smaller files
 def decomposed_questions(case: dict) -> Iterator[Question]:
     s, s_hat = numbers([case["s"]]), numbers([case["s_hat"]])
-    common = {"label": name_case(case["link"], case), "wider_float32": case["link"] in WIDER_FLOAT32}
+    common = {
+        "label": name_case(case["link"], case),
+        "wider_float32": case["link"] in WIDER_FLOAT32,
+        "parameters": parameters_of(case),
+    }
 
     def separable() -> Any:
         return loss_of(sm.Separable(link_of(case)))
@@ -525,6 +573,7 @@ def sigmoid_cross_entropy_questions(alpha: float, beta: float, rows: list) -> It
     columns = {name: column(rows, i) for i, name in enumerate(names)}
     common = {
         "label": f"sigmoid alpha={alpha} beta={beta}",
+        "parameters": (alpha, beta, 1 / alpha),
         "inputs": (numbers(columns["s_hat"]), numbers(columns["s"])),
     }
     case = {"scaling": "constant", "params": {}, "alpha": alpha, "beta": beta, "amp": 1 / alpha, "gamma": 1 / alpha}
@@ -560,6 +609,12 @@ def sigmoid_cross_entropy_questions(alpha: float, beta: float, rows: list) -> It
     yield Question("gradient", build=link, ask=gradient, texts=columns["grad"], **common)
 
 
+def weighted(scores: list, weights: list, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """One row of scores and weights; scores of weight 0 change nothing and give it a shape that JAX knows already."""
+    spare = max(length - len(scores), 0)
+    return numbers([scores + scores[:1] * spare]), numbers([weights + [0.0] * spare])
+
+
 def minimiser(loss: Any, scores: Any, weights: Any) -> Any:
     best = loss.minimiser(scores[0], weights=weights[0])
     # NumPy's single number comes back as a Python float.
@@ -575,18 +630,17 @@ def minimiser_questions(
     case: dict, scores: list, weights: list, best: str, mean_loss: str | None
 ) -> Iterator[Question]:
     """The minimiser is a kind of mean of the scores, so its error is relative to the largest of them."""
-    # A score of weight 0 changes nothing; lengths that are powers of two spare JAX many compilations.
-    spare = max(4, 1 << (len(scores) - 1).bit_length()) - len(scores)
     link = generate.Link(case["link"], case["params"], case["alpha"], case["beta"])
     highest = max(abs(link.h(s)) for s in scores)
     for dtype in DTYPES:
         common = {
             "label": f"{name_case(case['link'], case)} scores={scores} weights={weights}",
             "build": lambda: loss_of(link_of(case)),
-            "inputs": (numbers([scores + scores[:1] * spare]), numbers([weights + [0.0] * spare])),
+            "inputs": weighted(scores, weights, 128),
             "wider_float32": case["link"] in WIDER_FLOAT32,
             "one_row": True,
             "dtype": dtype,
+            "parameters": parameters_of(case),
         }
         largest = numbers([max(map(abs, scores))])
         overflows = highest > np.finfo(dtype).max
@@ -603,7 +657,6 @@ def proper_questions(case: dict) -> Iterator[Question]:
 
 
 def proper_softmax_questions(case: dict) -> Iterator[Question]:
-    scores, weights = numbers([case["scores"]]), numbers([case["weights"]])
     rows = [Exact({**case, "rho": [1.0] * len(row)}, row, row) for row in case["scores"]]
 
     def expected_link(loss: Any, scores: Any, weights: Any) -> Any:
@@ -613,11 +666,11 @@ def proper_softmax_questions(case: dict) -> Iterator[Question]:
     common = {
         "label": f"{name_case(case['scaling'], case)} scores={case['scores']} weights={case['weights']}",
         "build": lambda: loss_of(softmax_of(case)),
-        "inputs": (scores, weights),
+        "inputs": weighted(case["scores"], case["weights"], 8),
         "find_logits": lambda: numbers([max(row.largest_logit for row in rows)]),
         "one_row": True,
     }
-    largest = np.full((1, scores.shape[2]), np.abs(scores).max())
+    largest = np.abs(case["scores"]).max() * np.ones((1, len(case["minimiser"])))
     texts = [case["expected_link"]]
     yield Question("expected link", ask=expected_link, texts=texts, **common)
     yield Question("minimiser", ask=minimiser, texts=[case["minimiser"]], find_scale=lambda: largest, **common)

@@ -9,9 +9,9 @@ from typing import Any
 
 from selmatch.arrays.bracketing import solve_increasing
 from selmatch.arrays.dual import derivative
-from selmatch.curve import REALS, Curve, Interval
+from selmatch.curve import Curve, Interval
 from selmatch.curves import Constant, Step, clipped_move
-from selmatch.functions import end, is_number, log, maximum, minimum, where
+from selmatch.functions import abs, end, is_number, log, maximum, minimum, namespace_of, reciprocal, where
 from selmatch.parameters import LEAF, increasing_numbers, keep, number, parameter
 
 Array = Any
@@ -82,7 +82,8 @@ class Affine(Curve):
     @property
     def domain(self):
         d = self.curve.domain
-        return Interval(self._z(d.low), self._z(d.high), d.open_low, d.open_high) if d.bounded else d
+        low, high = (end if is_number(end) and math.isinf(end) else self._z(end) for end in (d.low, d.high))
+        return Interval(low, high, d.open_low, d.open_high)
 
     @property
     def bounded(self):
@@ -91,7 +92,8 @@ class Affine(Curve):
     @property
     def range(self):
         r = self.curve.range
-        return Interval(self.gain * r.low, self.gain * r.high, r.open_low, r.open_high)
+        low, high = (end if is_number(end) and math.isinf(end) else self.gain * end for end in (r.low, r.high))
+        return Interval(low, high, r.open_low, r.open_high)
 
     @property
     def odd(self):
@@ -126,14 +128,14 @@ class Affine(Curve):
         low, high = self.curve.window()
         return self._z(low), self._z(high)
 
-    def __call__(self, z):
-        return self.gain * self.curve(self._x(z))
+    def __call__(self, x):
+        return self.gain * self.curve(self._x(x))
 
-    def primitive(self, z):
-        return self.gain / self.alpha * self.curve.primitive(self._x(z))
+    def primitive(self, x):
+        return self.gain / self.alpha * self.curve.primitive(self._x(x))
 
-    def slope(self, z):
-        return self.gain * self.alpha * self.curve.slope(self._x(z))
+    def slope(self, x):
+        return self.gain * self.alpha * self.curve.slope(self._x(x))
 
     def inverse(self, y):
         return self._z(self.curve.inverse(y / self.gain))
@@ -348,8 +350,11 @@ class Inverse(Curve):
         return self.curve.odd
 
     def window(self):
-        low, high = (float(self.curve(float(end))) for end in self.curve.window())
-        return max(low, self.domain.low), min(high, self.domain.high)
+        low, high = self.curve.window()
+        margin = 0.05 * (high - low)  # a curve is infinite at the open ends of its domain
+        low += margin * self.curve.domain.open_low
+        high -= margin * self.curve.domain.open_high
+        return float(self.curve(float(low))), float(self.curve(float(high)))
 
     def point(self):
         return float(self.curve(float(self.curve.point())))
@@ -362,37 +367,35 @@ class Inverse(Curve):
         return x * root - self.curve.primitive(root)
 
     def slope(self, x):
-        return 1.0 / self.curve.slope(self.curve.inverse(x))
+        return reciprocal(self.curve.slope(self.curve.inverse(x)))
 
     def inverse(self, y):
         return self.curve(y)
 
     def difference(self, x, u, xh=None):
-        # the move w of the curve's own score with g(root + w) - g(root) = u: never subtract two inverses
-        root = self.curve.inverse(x)
-        room = Interval(self.curve.domain.low - root, self.curve.domain.high - root) if is_number(root) else REALS
-        return solve_increasing(_MoveFrom(self.curve, root), u, room)
+        return self._move(x, u, xh)[0]
 
     def remainder(self, x, u, xh=None):
-        xh = end(x, u, xh)
-        root_h = self.curve.inverse(xh)
-        return self.curve.remainder(root_h, -self.difference(x, u, xh))
+        return self.remainder_and_difference(x, u, xh)[0]
+
+    def remainder_and_difference(self, x, u, xh=None):
+        move, root, root_h = self._move(x, u, xh)
+        return self.curve.remainder(root_h, -move, root), move
+
+    def _move(self, x: Array, u: Array, xh: Array) -> tuple[Array, Array, Array]:
+        """The move w of the curve's own score, with g(root + w) - g(root) = u, and both its ends."""
+        root, root_h = self.curve.inverse(x), self.curve.inverse(end(x, u, xh))
+        move = subtracted = root_h - root
+        slack = (1e-5 if namespace_of(move).is_single(move) else 1e-12) * (abs(root) + abs(root_h))
+        for _ in range(3):  # Newton's method: a small difference of two inverses is wrong, but close
+            step = (u - self.curve.difference(root, move)) * reciprocal(self.curve.slope(root + move))
+            move = move + where(abs(step) <= slack, step, 0.0)
+        # far away the rounding of u weighs more than that of the inverses; at an open end the slope is 0
+        near = abs(u) <= (abs(root) + abs(root_h)) * self.curve.slope(root_h)
+        return where(near, move, subtracted), root, root_h
 
     def inverted(self):
         return self.curve
-
-
-class _MoveFrom:
-    """u -> g(root + u) - g(root), as seen by the bracketing solver."""
-
-    def __init__(self, curve: Curve, root: Array) -> None:
-        self.curve, self.root = curve, root
-
-    def __call__(self, u: Array) -> Array:
-        return self.curve.difference(self.root, u)
-
-    def slope(self, u: Array) -> Array:
-        return self.curve.slope(self.root + u)
 
 
 @dataclass(frozen=True, repr=False)
@@ -503,8 +506,8 @@ class Capped(Curve):
         return self.curve.primitive(inside) + (x - inside) * self.curve(inside)
 
     def slope(self, x):
-        inside = self._clip(x)
-        return where(inside == x, self.curve.slope(inside), 0.0 * x)
+        inside = self._clip(x) == x
+        return where(inside, self.curve.slope(where(inside, x, self.curve.point())), 0.0 * x)
 
     def inverse(self, y):
         return self._clip(self.curve.inverse(y))
@@ -520,7 +523,11 @@ class Capped(Curve):
         xh = end(x, u, xh)
         a, b, step = clipped_move(x, u, xh, *self._caps)
         rest, move = self.curve.remainder_and_difference(a, step, b)
-        return rest + (xh - b) * move, move
+        beyond = xh - b
+        out = beyond != 0
+        # inside the caps no move is asked for: at an end of the domain it may be infinite, or its derivative
+        climb = self.curve.difference(a, where(out, step, 0.0), where(out, b, a))
+        return rest + beyond * climb, move
 
 
 @dataclass(frozen=True)

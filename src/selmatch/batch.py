@@ -1,8 +1,9 @@
-"""Scores as users pass them, made ready for a loss: converted, checked, masked, broadcast."""
+"""Scores as users pass them made ready for a loss: converted, checked, masked, broadcast; and results for users."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,53 +11,149 @@ import numpy as np
 
 from selmatch.arrays.namespaces import NumPy, is_number
 from selmatch.functions import namespace_of, quick_namespace_of, where
+from selmatch.parameters import parameter
 
 Array = Any
+
+#: bytes of one array in a chunk of NumPy work: all temporaries stay in the second-level cache
+CHUNK_BYTES = 1 << 16
 
 
 @dataclass
 class Batch:
-    """Checked arrays of one library and one shape.
+    """Checked arrays of one library and one shape, and how to reduce the losses computed from them.
 
     Attributes
     ----------
     s, s_hat : array
-        Observed and predicted scores, in at least single precision.
+        Observed and predicted scores, in one dtype of at least single precision.
+    space : type
+        The namespace.
+    like, wide : array
+        Their dtypes are those of unreduced results and of sums.
+    vector : bool
+        Whether the last axis holds the scores of one row.
+    reduction, num_items
+        As the user gave them, checked.
     present : array or None
         Mask of the shape of the scores.
     weights : array or None
         Weights of the shape of the unreduced result, 0 where nothing is present.
-    like : array
-        The predictions as they came, for the dtype of unreduced results.
-    space : type
-        The namespace.
-    plain : bool
-        Whether the scores came as Python numbers.
-    listed : bool
-        Whether the scores came as Python numbers or lists, so that a reduced loss is a Python number.
+    plain, listed : bool
+        Whether the scores came as Python numbers; whether as numbers or lists, so that a sum is a Python number.
     """
 
     s: Array
     s_hat: Array
-    present: Array
-    weights: Array
-    like: Array
     space: type
-    plain: bool
-    listed: bool
+    like: Array
+    wide: Array
+    vector: bool = False
+    reduction: str = "none"
+    num_items: Any = None
+    present: Array = None
+    weights: Array = None
+    plain: bool = False
+    listed: bool = False
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The shape of an unreduced loss."""
+        return tuple(self.s.shape[:-1] if self.vector else self.s.shape)
+
+    def evaluate(self, function: Callable[..., tuple[Array, ...]]) -> tuple[Array, ...]:
+        """Results of function(s, s_hat - s, s_hat, present); NumPy works in chunks that fit the cache."""
+        if self.space is not NumPy:
+            return function(self.s, self.s_hat - self.s, self.s_hat, self.present)
+        with np.errstate(all="ignore"):
+            if self.s.nbytes <= CHUNK_BYTES:
+                return function(self.s, self.s_hat - self.s, self.s_hat, self.present)
+            return self._evaluate_in_chunks(function)
+
+    def _evaluate_in_chunks(self, function: Callable[..., tuple[Array, ...]]) -> tuple[np.ndarray, ...]:
+        shape = self.s.shape
+        flat = (-1, shape[-1]) if self.vector else (-1,)
+        s, s_hat = self.s.reshape(flat), self.s_hat.reshape(flat)
+        present = None if self.present is None else self.present.reshape(flat)
+        step = max(1, CHUNK_BYTES // s[:1].nbytes)
+        results: list[np.ndarray] = []
+        for start in range(0, len(s), step):
+            part = slice(start, start + step)
+            x, xh = s[part], s_hat[part]
+            for i, piece in enumerate(function(x, xh - x, xh, None if present is None else present[part])):
+                if start == 0:
+                    results.append(np.empty((len(s), *piece.shape[1:]), dtype=piece.dtype))
+                results[i][part] = piece
+        return tuple(r.reshape(shape if r.ndim == s.ndim else self.rows) for r in results)
+
+    def finished(self, value: Array) -> Any:
+        """An unreduced result as the user expects it: a Python number for numbers, else the dtype that came in."""
+        if self.plain:
+            return float(value)
+        if self.space is not NumPy:
+            return self.space.cast(value, self.like)
+        with np.errstate(over="ignore"):
+            return NumPy.cast(value, self.like)[()]
+
+    def reduced(self, value: Array) -> Any:
+        """Losses of the rows, weighted, and summed or averaged."""
+        if self.weights is not None:  # 0 times an infinite loss would be NaN
+            value = where(self.weights == 0, 0.0, value) * self.weights
+        if self.reduction == "none":
+            return self.finished(value)
+        total = self.space.total(value)
+        if self.reduction == "mean":
+            total = total / self._denominator()
+        return self.summed(total)
+
+    def summed(self, total: Array) -> Any:
+        """A single number as the user expects it."""
+        if self.listed:
+            return float(total)
+        if self.space is not NumPy:
+            return self.space.cast(total, self.wide)
+        with np.errstate(over="ignore"):
+            return self.wide.dtype.type(total)
+
+    def scaled(self, gradient: Array) -> Any:
+        """The gradient of the weighted and reduced losses, from the gradients of the rows."""
+        factor = self.weights
+        if factor is not None:
+            factor = factor[..., None] if self.vector else factor
+            gradient = where(factor == 0, 0.0, gradient) * factor
+        if self.reduction == "mean":
+            gradient = gradient / self._denominator()
+        return self.finished(gradient)
+
+    def _denominator(self) -> Any:
+        if self.num_items is not None:
+            return self.num_items
+        if self.weights is None:
+            return max(math.prod(self.rows), 1)
+        total = self.space.total(self.weights)
+        return where(total == 0, 1.0, total)
+
+
+# --------------------------------------------------------------------------------------------- conversion of arguments
 
 
 def _converted(who: str, name: str, x: Any) -> Any:
     """Lists, tuples, pandas and polars objects as NumPy arrays; numbers and arrays as they are."""
-    if is_number(x) or isinstance(x, np.ndarray):
+    if is_number(x) or type(x) is np.ndarray or (x is None and name in ("where", "weights")):
         return x
-    if isinstance(x, np.generic):
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(
+            f"{who}: {name} must be a plain array, got a masked one. Give {name}.data and where=~{name}.mask."
+        )
+    if isinstance(x, (np.ndarray, np.generic)):
         return np.asarray(x)
-    if isinstance(x, (list, tuple)) or hasattr(x, "to_numpy"):
+    to_numpy = getattr(x, "to_numpy", None)
+    if isinstance(x, (list, tuple)) or to_numpy is not None:
         try:
-            return np.asarray(x.to_numpy() if hasattr(x, "to_numpy") else x)
-        except ValueError as error:
-            raise ValueError(f"{who}: {name} must be rectangular, got {error}.") from None
+            return np.asarray(x if to_numpy is None else to_numpy())
+        except (ValueError, TypeError) as error:
+            message = f"{who}: {name} must be a rectangular array of numbers, got another {type(x).__name__}."
+            raise type(error)(message) from error
     try:
         namespace_of(x)
     except TypeError:
@@ -80,13 +177,9 @@ def _common_space(who: str, given: dict[str, Any]) -> type:
 
 
 def _as_float(who: str, name: str, x: Any, space: type, like: Array = None) -> Array:
-    """Scores as floating point numbers of at least single precision."""
+    """Floating point numbers of at least single precision; integers become like ``like``."""
     if is_number(x):
-        if like is not None:
-            return space.like(x, like)
-        if isinstance(x, bool) and space is not NumPy:
-            raise TypeError(f"{who}: {name} must be floating point, got bool.")
-        return np.asarray(float(x))
+        return np.asarray(float(x)) if like is None else space.like((x,), like)[0]
     if space is NumPy:
         if x.dtype.kind not in "fiub":
             remedy = " Try .astype(float)." if x.dtype.kind == "O" else ""
@@ -99,13 +192,26 @@ def _as_float(who: str, name: str, x: Any, space: type, like: Array = None) -> A
     if space.is_floating(x):
         return space.widen(x)
     if like is None:
-        raise TypeError(
-            f"{who}: {name} must be floating point, got dtype {x.dtype}. Convert the predictions to float32 first."
-        )
+        raise TypeError(f"{who}: {name} must be floating point, got dtype {x.dtype}. Convert to float32 first.")
     return space.cast(x, like)
 
 
+def _as_floats(who: str, s_hat: Any, s: Any, observed: str, space: type) -> tuple[Array, Array, Array]:
+    """Predictions and observations in one dtype, and an array with the dtype of sums: the predictions'."""
+    if is_number(s_hat) and not is_number(s):  # a number adapts to the array that it meets
+        s = _as_float(who, observed, s, space)
+        return _as_float(who, "s_hat", s_hat, space, s), s, s
+    s_hat = _as_float(who, "s_hat", s_hat, space)
+    s = _as_float(who, observed, s, space, s_hat)
+    if space.is_single(s_hat) and not space.is_single(s):
+        return space.cast(s_hat, s), s, s_hat
+    return s_hat, space.cast(s, s_hat), s_hat
+
+
 def _shape(who: str, **shapes: tuple[int, ...]) -> tuple[int, ...]:
+    first, *others = shapes.values()
+    if all(other == first for other in others):  # NumPy would fix sizes that torch.export leaves open
+        return first
     try:
         return np.broadcast_shapes(*shapes.values())
     except ValueError:
@@ -113,82 +219,116 @@ def _shape(who: str, **shapes: tuple[int, ...]) -> tuple[int, ...]:
         raise ValueError(f"{who}: shapes must broadcast together, got {listed}.") from None
 
 
-def _refuse_class_indices(who: str, s_hat: Array, s: Array, was_integer: bool) -> None:
-    looks_like_indices = was_integer and s.ndim < s_hat.ndim
-    if looks_like_indices or (s_hat.ndim > 1 and tuple(s.shape) == tuple(s_hat.shape[:-1])):
+def _refuse_class_indices(who: str, name: str, s_hat: Array, s: Any, space: type) -> None:
+    """Integers that would broadcast along the classes, or one number for each row of scores."""
+    shape: tuple[int, ...] = tuple(s_hat.shape)
+    given: tuple[int, ...] = () if is_number(s) else tuple(s.shape)
+    integers = isinstance(s, int) if is_number(s) else not space.is_floating(s)
+    for_each_row = len(shape) > 1 and given == shape[:-1]
+    if for_each_row or (integers and (len(given) < len(shape) or given[-1:] != shape[-1:])):
         raise ValueError(
-            f"{who}: s must be scores of the shape of s_hat {tuple(s_hat.shape)}, got shape {tuple(s.shape)}, which "
-            "looks like class indices. Give a score for every class, or soft targets (one-hot rows) to fenchel_young."
+            f"{who}: {name} must hold a number for every class, as s_hat of shape {shape} does, got shape {given}, "
+            "which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young."
         )
 
 
-def _mask(who: str, mask: Any, shape: tuple[int, ...], space: type, like: Array) -> Array:
+def _mask(who: str, mask: Any, shape: tuple[int, ...], space: type, like: Array, vector: bool) -> Array:
     if mask is None:
         return None
-    if is_number(mask):
-        mask = space.like(mask, like) != 0
-    elif "bool" not in str(mask.dtype):
-        raise TypeError(f"{who}: where must be boolean, got dtype {mask.dtype}.")
-    if _shape(who, scores=shape, where=tuple(mask.shape)) != tuple(shape):
-        raise ValueError(f"{who}: where must have the shape of the scores {tuple(shape)}, got {tuple(mask.shape)}.")
+    if isinstance(mask, bool):
+        mask = space.like((float(mask),), like)[0] != 0
+    elif is_number(mask) or "bool" not in str(mask.dtype):
+        raise TypeError(f"{who}: where must be boolean, got {mask if is_number(mask) else f'dtype {mask.dtype}'}.")
+    given = tuple(mask.shape)
+    if _shape(who, scores=shape, where=given) != shape or (vector and len(shape) > 1 and given == shape[:-1]):
+        raise ValueError(f"{who}: where must have the shape of the scores {shape}, got {given}.")
     return space.broadcast(mask, shape)
 
 
 def _weights(who: str, weights: Any, rows: Array, shape: tuple[int, ...], space: type, like: Array) -> Array:
     """Weights of the rows that are there, 0 for the others."""
     if weights is None:
-        return None if rows is None else where(rows, 1.0, space.cast(rows, like) * 0.0)
-    weights = _as_float(who, "weights", weights, space, like)
-    if _shape(who, result=shape, weights=tuple(weights.shape)) != tuple(shape):
-        raise ValueError(
-            f"{who}: weights must have the shape of the unreduced result {tuple(shape)}, got {tuple(weights.shape)}."
-        )
-    weights = space.broadcast(space.cast(weights, like), shape)
+        return None if rows is None else space.cast(rows, like)
+    weights = space.cast(_as_float(who, "weights", weights, space, like), like)
+    given = tuple(weights.shape)
+    if _shape(who, result=shape, weights=given) != shape:
+        raise ValueError(f"{who}: weights must have the shape of the unreduced result {shape}, got {given}.")
+    weights = space.broadcast(weights, shape)
     if space is NumPy:
         require_inside(who, "weights", weights, (weights >= 0) & np.isfinite(weights), rows, "be finite and >= 0")
+    else:
+        weights = where(weights >= 0, weights, math.nan)
     return weights if rows is None else where(rows, weights, 0.0)
 
 
-def _first(bad: np.ndarray, x: np.ndarray) -> str:
-    index = tuple(int(i) for i in np.argwhere(bad)[0])
-    place = "" if not index else f" at index {index[0] if len(index) == 1 else index}"
-    return f"{x[index]}{place}"
+# ------------------------------------------------------------------------------------------------- checks of the values
 
 
-def require_inside(who: str, name: str, x: np.ndarray, inside: np.ndarray, present: Array, condition: str) -> None:
-    """Raise an error that names the first score outside; NumPy only, where looking is cheap."""
-    bad = ~np.broadcast_to(inside, x.shape)
+def require_inside(
+    who: str, name: str, x: np.ndarray, inside: np.ndarray, present: Array, condition: str, remedy: str = ""
+) -> None:
+    """Raise an error that names the first value outside; NumPy only, where looking is cheap."""
+    bad = ~inside
     if present is not None:
         bad &= present
     if bad.any():
-        raise ValueError(f"{who}: {name} must {condition}, got {_first(bad, x)}.")
+        index = tuple(int(i) for i in np.argwhere(bad)[0])
+        place = f" at index {index[0] if len(index) == 1 else index}" if index else ""
+        raise ValueError(f"{who}: {name} must {condition}, got {x[index]}{place}.{remedy}")
 
 
-def _check_numpy(who: str, potential: Any, s: np.ndarray, s_hat: np.ndarray, present: Array) -> None:
-    with np.errstate(all="ignore"):
-        for name, x in (("s", s), ("s_hat", s_hat)):
-            if not np.isfinite(np.sum(x)):  # a sum is quicker to check than every number
-                require_inside(who, name, x, np.isfinite(x), present, "be finite")
-        if potential is None:
-            return
-        per_label = hasattr(potential, "labels")
-        if per_label:
-            known = potential.holds(s, interior=True)
-            require_inside(who, "s", s, known, present, f"be one of the labels {potential.labels}")
-        if per_label or potential.bounded:
-            domain = potential.domain
-            if not per_label:
-                inside = potential.holds(s, interior=True)
-                require_inside(who, "s", s, inside, present, f"lie inside the domain {domain}")
-            inside = potential.holds_prediction(s_hat, s) if per_label else potential.holds(s_hat)
-            closed = f"[{domain.low:g}, {domain.high:g}]"
-            require_inside(who, "s_hat", s_hat, inside, present, f"lie in the domain {closed}")
+def _legal(potential: Any, s_hat: Array, s: Array, observed: str) -> dict[str, Array]:
+    """Elementwise: which observed and predicted scores does a loss take?"""
+    if hasattr(potential, "labels"):
+        return {observed: potential.holds(s), "s_hat": potential.holds_prediction(s_hat, s)}
+    if observed != "s":
+        return {"s_hat": potential.holds(s_hat)}
+    return {observed: potential.holds(s, interior=True), "s_hat": potential.holds(s_hat)}
 
 
-def is_ready(potential: Any, s_hat: Any, s: Any) -> bool:
-    """Whether scores need no conversion: tensors of one dtype and shape, for a loss that takes all scores."""
-    space = None if potential.bounded or hasattr(potential, "labels") else quick_namespace_of(s_hat)
-    return space is not None and space.ready(s_hat, s)
+def _condition(potential: Any, name: str) -> tuple[str, str]:
+    """What legal scores must do, and the remedy for others, in words."""
+    if hasattr(potential, "labels"):
+        if name == "s_hat":
+            return "lie in the domain of its label's curve", " Clip it."
+        labels = ", ".join(f"{label:g}" for label in potential.labels)
+        return f"be one of the labels {labels}", " Add it to PerLabel, or mask it."
+    domain = potential.domain
+    interval = f"in the domain [{domain.low:g}, {domain.high:g}]" if name == "s_hat" else f"inside the domain {domain}"
+    return f"lie {interval}", " Clip it, or mask it."
+
+
+def _checked(
+    who: str, potential: Any, s_hat: Array, s: Array, observed: str, space: type, present: Array
+) -> tuple[Array, Array]:
+    """Scores that are finite and in the domain: else an error (NumPy), or NaN (where values cannot be looked at)."""
+    scores = {observed: s, "s_hat": s_hat}
+    if space is NumPy:
+        with np.errstate(all="ignore"):
+            for name, x in scores.items():
+                if not np.isfinite(np.sum(x)):  # a sum is quicker to check than every number
+                    require_inside(who, name, x, np.isfinite(x), present, "be finite", " Impute it, or mask it.")
+    if potential.bounded:
+        for name, inside in _legal(potential, s_hat, s, observed).items():
+            if space is NumPy:
+                require_inside(who, name, scores[name], inside, present, *_condition(potential, name))
+            else:  # added, so that derivatives are NaN too
+                scores[name] = scores[name] + space.cast(where(inside, 0.0, math.nan), scores[name])
+    return scores["s_hat"], scores[observed]
+
+
+# ---------------------------------------------------------------------------------------------------------- all of it
+
+
+def check_reduction(who: str, reduction: Any, num_items: Any) -> Any:
+    """The denominator of the mean that the user wants, checked."""
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"{who}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}.")
+    if num_items is None:
+        return None
+    if reduction != "mean":
+        raise ValueError(f"{who}: num_items must go with reduction='mean', got reduction={reduction!r}.")
+    return parameter(who, "num_items", num_items, above=0.0)
 
 
 def prepare(
@@ -198,54 +338,56 @@ def prepare(
     s: Any,
     mask: Any = None,
     weights: Any = None,
+    reduction: str = "none",
+    num_items: Any = None,
     *,
     vector: bool = False,
-    targets: bool = False,
+    observed: str = "s",
 ) -> Batch:
     """Everything that a loss computes with, or a clear error.
 
-    With ``targets``, s holds link values, which the caller checks.
+    ``observed`` is what the caller's second argument is called; unless it is "s", it holds no scores but link values
+    ("y") or a direction ("v"), which the caller checks.
     """
-    if mask is None and weights is None and is_ready(potential, s_hat, s):
-        if not vector or s_hat.ndim > 0:
-            return Batch(s, s_hat, None, None, s_hat, namespace_of(s_hat), False, False)
+    num_items = check_reduction(who, reduction, num_items)
+    if mask is None and weights is None and not potential.bounded:
+        space = quick_namespace_of(s_hat)  # tensors of one dtype and shape need no conversion
+        if space is not None and space.ready(s_hat, s) and (not vector or (s_hat.ndim > 0 and s_hat.shape[-1] > 0)):
+            return Batch(s, s_hat, space, s_hat, s_hat, vector, reduction, num_items)
     listed = all(is_number(x) or isinstance(x, (list, tuple)) for x in (s_hat, s))
-    s_hat, s = _converted(who, "s_hat", s_hat), _converted(who, "s", s)
-    mask = None if mask is None else _converted(who, "where", mask)
-    weights = None if weights is None else _converted(who, "weights", weights)
-    space = _common_space(who, {"s_hat": s_hat, "s": s, "where": mask, "weights": weights})
-    plain = is_number(s_hat) and is_number(s)
+    given = {"s_hat": s_hat, observed: s, "where": mask, "weights": weights}
+    s_hat, s, mask, weights = (_converted(who, name, x) for name, x in given.items())
+    space = _common_space(who, dict(zip(given, (s_hat, s, mask, weights), strict=True)))
     like = s_hat if not is_number(s_hat) else s
-    was_integer = vector and not is_number(s) and not space.is_floating(s)
-    if is_number(s_hat) and not is_number(s):  # a number adapts to the array that it meets
-        s = _as_float(who, "s", s, space)
-        s_hat = _as_float(who, "s_hat", s_hat, space, s)
-    else:
-        s_hat = _as_float(who, "s_hat", s_hat, space)
-        s = _as_float(who, "s", s, space, s_hat)
+    given_s = s
+    s_hat, s, wide = _as_floats(who, s_hat, s, observed, space)
     if vector:
-        if s_hat.ndim == 0:
-            raise ValueError(f"{who}: s_hat must have the classes on its last axis, got a single number.")
-        _refuse_class_indices(who, s_hat, s, was_integer)
-    shape = _shape(who, s_hat=tuple(s_hat.shape), s=tuple(s.shape))
+        if s_hat.ndim == 0 or s_hat.shape[-1] == 0:
+            raise ValueError(
+                f"{who}: s_hat must have at least one class on its last axis, got shape {tuple(s_hat.shape)}."
+            )
+        if observed != "v":
+            _refuse_class_indices(who, observed, s_hat, given_s, space)
+    shape = _shape(who, s_hat=tuple(s_hat.shape), **{observed: tuple(s.shape)})
     s, s_hat = space.broadcast(s, shape), space.broadcast(s_hat, shape)
-    present = _mask(who, mask, shape, space, s_hat)
-    if vector and shape[-1] == 0:
-        raise ValueError(f"{who}: s_hat must have at least one class on its last axis, got shape {shape}.")
-    if space is NumPy:
-        _check_numpy(who, None if targets else potential, s, s_hat, present)
-    elif not targets and (hasattr(potential, "labels") or potential.bounded):
-        inside = potential.holds(s, interior=True)
-        predicted = potential.holds_prediction(s_hat, s) if hasattr(potential, "labels") else potential.holds(s_hat)
-        s, s_hat = where(inside, s, math.nan), where(predicted, s_hat, math.nan)
+    present = _mask(who, mask, shape, space, s_hat, vector)
+    s_hat, s = _checked(who, potential, s_hat, s, observed, space, present)
     if present is not None:
         harmless = potential.point()
-        if targets:
-            s = where(present, s, 0.0 if vector else potential.link(harmless))
-        else:
-            s = where(present, s, harmless)
         s_hat = where(present, s_hat, harmless)
+        s = where(present, s, harmless if observed == "s" else 0.0 if vector else potential.link(harmless))
     rows = present if present is None or not vector else space.row_any(present)
-    weights = _weights(who, weights, rows, shape[:-1] if vector else shape, space, s_hat)
-    dtype = like if not is_number(like) and space.is_floating(like) else s_hat
-    return Batch(s, s_hat, present, weights, dtype, space, plain, listed)
+    return Batch(
+        s,
+        s_hat,
+        space,
+        like if not is_number(like) and space.is_floating(like) else wide,
+        wide,
+        vector,
+        reduction,
+        num_items,
+        present,
+        _weights(who, weights, rows, shape[:-1] if vector else shape, space, s_hat),
+        plain=is_number(given["s_hat"]) and is_number(given[observed]),
+        listed=listed,
+    )

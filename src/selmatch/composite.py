@@ -23,14 +23,17 @@ from selmatch.functions import (
     log1p,
     maximum,
     namespace_of,
+    not_negative,
     row_max,
     row_sum,
     scaled_phi,
     sigmoid,
     sigmoid_times,
     softplus,
+    sqrt,
     square,
     where,
+    within,
 )
 from selmatch.parameters import LEAF, has_plain_numbers, keep, numbers, parameter
 
@@ -91,14 +94,20 @@ class CompositeSigmoid(Curve):
 
     @property
     def range(self):
-        return _sampled_range(self)
+        # towards an infinite end either p tends to 1 and h to the end of q, or p tends to 0 faster than q grows
+        domain, q = self.domain, self.scaling.range
+        open_low, open_high = domain.open_low or math.isinf(domain.low), domain.open_high or math.isinf(domain.high)
+        low = min(q.low, 0.0) if open_low else self(domain.low)
+        high = max(q.high, 0.0) if open_high else self(domain.high)
+        return Interval(low, high, open_low, open_high)
+
+    @property
+    def odd(self):
+        return self.scaling.odd  # Q is then even
 
     @property
     def increasing(self):
-        if self.scaling.increasing is True:
-            return True
-        within = self._within_largest_gamma()
-        return None if within is None else within
+        return True if self.scaling.increasing is True else self._within_largest_gamma()
 
     def _within_largest_gamma(self) -> bool | None:
         """Whether gamma is small enough for a scaling that is not increasing; None if no threshold is known."""
@@ -136,66 +145,82 @@ class CompositeSigmoid(Curve):
     def __call__(self, z):
         return sigmoid_times(self.logit(z), self.scaling(z))
 
-    def primitive(self, z):
-        return self.gamma * softplus(self.logit(z))
+    def primitive(self, x):
+        return self.gamma * softplus(self.logit(x))
 
-    def slope(self, z):
-        wide = z if self.scaling.increasing is True else _double(z)  # only then both terms have one sign
+    def slope(self, x):
+        wide = x if self.scaling.increasing is True else _double(x)  # only then both terms have one sign
         y, q = self.logit(wide), self.scaling(wide)
         slope = sigmoid_times(y, self.scaling.slope(wide) + sigmoid(-y) * square(q) / self.gamma)
-        return slope if wide is z else namespace_of(z).cast(slope, z)
+        return slope if wide is x else namespace_of(x).cast(slope, x)
 
     def parts(self, x: Array, u: Array, xh: Array = None) -> tuple[Array, Array]:
         """The loss as ranking part (Kullback-Leibler divergence of p) and region part (divergence of Q)."""
         xh = end(x, u, xh)
         y = self.logit(x)
         ranking = self.gamma * Sigmoid().remainder(y, self.scaling.increment(x, u, xh) / self.gamma, self.logit(xh))
-        return ranking, sigmoid(y) * self.scaling.remainder(x, u, xh)
+        return ranking, sigmoid_times(y, self.scaling.remainder(x, u, xh))
 
     def remainder(self, x, u, xh=None):
+        xh = end(x, u, xh)
         ranking, region = self.parts(x, u, xh)
-        return ranking + region
+        if self.scaling.increasing is True:
+            return ranking + region
+        # the parts may have opposite signs, and overflow where the loss does not
+        there, here, line = self.primitive(xh), self.primitive(x), u * self(x)
+        smaller = abs(ranking) + abs(region) <= abs(there) + abs(here) + abs(line)
+        value = where(smaller, ranking + region, (there - here) - line)
+        return not_negative(value) if self.check else value
 
     def difference(self, x, u, xh=None):
         xh = end(x, u, xh)
-        y, v = self.logit(x), self.scaling.increment(x, u, xh) / self.gamma
-        yh = self.logit(xh)
-        move, e = Sigmoid().difference(y, v, yh), self.scaling.difference(x, u, xh)
+        return self._product_move(x, u, xh, self.scaling(x), self.scaling(xh), self.scaling.difference(x, u, xh))
+
+    def _product_move(self, x: Array, u: Array, xh: Array, q: Array, qh: Array, e: Array) -> Array:
+        """qh p(xh) - q p(x) for a factor that moves by e from q to qh."""
+        y, yh = self.logit(x), self.logit(xh)
+        v = self.scaling.increment(x, u, xh) / self.gamma
+        lean = expm1(within(v, 1.0)) * sigmoid(-yh)  # p(xh) / p(x) - 1
+        close = sigmoid_times(y, e + qh * lean)
         # two ways to split the difference of a product; the one with the smaller terms cancels less
-        early = sigmoid(y) * e, self.scaling(xh) * move
-        late = sigmoid(yh) * e, self.scaling(x) * move
+        move = Sigmoid().difference(y, v, yh)
+        early, late = (sigmoid(y) * e, qh * move), (sigmoid(yh) * e, q * move)
         first = abs(early[0]) + abs(early[1]) <= abs(late[0]) + abs(late[1])
-        return where(first, early[0] + early[1], late[0] + late[1])
+        split = where(first, early[0] + early[1], late[0] + late[1])
+        rare = (y < 0) & (yh < 0)  # where p may be too small to be formed
+        far = where(rare, sigmoid_times(yh, qh) - sigmoid_times(y, q), split)
+        return where(abs(v) <= 1.0, close, far)
 
     def cross_entropy(self, x: Array, u: Array, xh: Array = None) -> Array:
         """gamma times the cross-entropy of p(x + u) under p(x)."""
         y, yh = self.logit(x), self.logit(end(x, u, xh))
-        return self.gamma * (sigmoid(y) * softplus(-yh) + sigmoid(-y) * softplus(yh))
+        return self.gamma * (sigmoid_times(y, softplus(-yh)) + sigmoid_times(-y, softplus(yh)))
 
     def cross_entropy_gradient(self, x: Array, u: Array, xh: Array = None) -> Array:
         """The derivative of :meth:`cross_entropy` with respect to u."""
         xh = end(x, u, xh)
-        move = Sigmoid().difference(self.logit(x), self.scaling.increment(x, u, xh) / self.gamma, self.logit(xh))
-        return self.scaling(xh) * move
-
-
-def _sampled_range(curve: Curve) -> Interval:
-    """The values of an increasing curve between the ends of its domain, as far as floats show them."""
-    low, high = curve.domain.low, curve.domain.high
-    ends = [curve(e if math.isfinite(e) else math.copysign(1e6, e)) for e in (low, high)]
-    return Interval(*(float(v) if math.isfinite(v) else math.copysign(math.inf, v) for v in ends))
+        q = self.scaling(xh)
+        return self._product_move(x, u, xh, q, q, 0.0 * q)
 
 
 # ------------------------------------------------------------------------------------------------------ many classes
 
 
 class _Rows(NamedTuple):
-    """What a composite Softmax knows of one point: log-scores, their normaliser, probabilities, the anchor's share."""
+    """What a composite Softmax knows of one point: log-scores, their normaliser, root of p, the anchor's share."""
 
     y: Array
     lse: Array
-    p: Array
+    root: Array
     anchor: Array
+
+    @property
+    def p(self) -> Array:
+        return self.root * self.root
+
+    def times(self, factor: Array) -> Array:
+        """p times a factor, also where p alone would underflow."""
+        return self.root * (self.root * factor)
 
 
 @dataclass(frozen=True, repr=False, init=False)
@@ -302,25 +327,31 @@ class CompositeSoftmax:
             top = maximum(top, level)
         if present is not None:
             top = where(top > -math.inf, top, 0.0)  # nobody is present
-        weights = exp(y - top) if present is None else where(present, exp(where(present, y - top, 0.0)), 0.0)
-        total = row_sum(weights)
+        half = 0.5 * (y - top)
+        root = exp(half) if present is None else where(present, exp(where(present, half, 0.0)), 0.0)
+        total = row_sum(root * root)
         fixed = 0.0 * total if level is None else exp(level - top)
         total = total + fixed
         if present is not None:
             total = where(total > 0, total, 1.0)
-        return _Rows(y, top + log(total), weights / total, fixed / total)
+        return _Rows(y, top + log(total), root / sqrt(total), fixed / total)
+
+    def _harmless(self, z: Array, present: Array) -> Array:
+        """z with harmless scores behind the mask."""
+        return z if present is None else where(present, z, self.point())
 
     def primitive(self, z: Array, where: Array = None) -> Array:
         """The potential H(z) of each row."""
-        return self.gamma * self._rows(z, where).lse[..., 0]
+        return self.gamma * self._rows(self._harmless(z, where), where).lse[..., 0]
 
     def prob(self, z: Array, where: Array = None) -> Array:
         """The probabilities p_k(z)."""
-        return self._rows(z, where).p
+        return self._rows(self._harmless(z, where), where).p
 
     def link(self, z: Array, where: Array = None) -> Array:
         """The link h_k(z) = q(z_k) p_k(z)."""
-        return self.scaling(z) * self.prob(z, where)
+        z = self._harmless(z, where)
+        return self._rows(z, where).times(self.scaling(z))
 
     def score_transform(self, z: Array) -> Array:
         """f(z_k) = e^Q(z_k)."""
@@ -328,23 +359,25 @@ class CompositeSoftmax:
 
     def slope(self, z: Array, where: Array = None) -> Array:
         """The sensitivity Delta_k: the diagonal of the Hessian."""
+        z = self._harmless(z, where)
         wide = z if self.scaling.increasing is True else _double(z)  # only then both terms have one sign
         rows = self._rows(wide, where)
-        slope = rows.p * (self.scaling.slope(wide) + _others(rows) * square(self.scaling(wide)) / self.gamma)
+        slope = rows.times(self.scaling.slope(wide) + _others(rows) * square(self.scaling(wide)) / self.gamma)
         return slope if wide is z else namespace_of(z).cast(slope, z)
 
     def hessian(self, z: Array, where: Array = None) -> Array:
         """The Hessian of H, K by K on the last two axes; products of probabilities are formed in double precision."""
         wide, space = _double(z), namespace_of(z)
         h = self.link(wide, where)
-        full = -space.outer(h, h) / self.gamma
-        empty_diagonal = full + space.diagonal_matrix(h * h / self.gamma)
+        h = h / self.gamma**0.5
+        empty_diagonal = space.diagonal_matrix(h * h) - space.outer(h, h)
         return space.cast(empty_diagonal + space.diagonal_matrix(self.slope(wide, where)), z)
 
     def hvp(self, z: Array, v: Array, where: Array = None) -> Array:
         """The Hessian times v, in O(K)."""
-        p, q = self.prob(z, where), self.scaling(z)
-        return p * (self.scaling.slope(z) * v + q * (q * v - row_sum(p * q * v)) / self.gamma)
+        z = self._harmless(z, where)
+        rows, q = self._rows(z, where), self.scaling(z)
+        return rows.times(self.scaling.slope(z) * v + q * (q * v - row_sum(rows.times(q * v))) / self.gamma)
 
     # ---------------------------------------------------------------------------------------------------- two points
 
@@ -375,7 +408,7 @@ class CompositeSoftmax:
     def parts(self, x: Array, u: Array, xh: Array = None, where: Array = None) -> tuple[Array, Array]:
         """The loss of each row as ranking part, gamma KL(p(x) to p(xh)), and region part, sum_k p_k D_Q."""
         rows, _, _, kl, rest = self._divergence(x, u, end(x, u, xh), where)
-        return self.gamma * kl[..., 0], row_sum(rows.p * rest)[..., 0]
+        return self.gamma * kl[..., 0], row_sum(rows.times(rest))[..., 0]
 
     def remainder(self, x: Array, u: Array, xh: Array = None, where: Array = None) -> Array:
         """The matching loss of each row."""
@@ -392,24 +425,20 @@ class CompositeSoftmax:
         """Loss and gradient, sharing the probabilities."""
         xh = end(x, u, xh)
         rows, rows_h, w, kl, rest = self._divergence(x, u, xh, where)
-        value = self.gamma * kl + row_sum(rows.p * rest)
+        value = self.gamma * kl + row_sum(rows.times(rest))
         q, qh, e = self.scaling(x), self.scaling(xh), self.scaling.difference(x, u, xh)
         lean = w - kl  # log of p_k(xh) / p_k(x)
-        near = abs(lean) < 1.0
-        close = rows.p * (e + qh * expm1(functions.where(near, lean, 0.0)))
-        gradient = functions.where(near, close, qh * rows_h.p - q * rows.p)
+        near = abs(lean) <= 1.0
+        close = rows.times(e + qh * expm1(within(lean, 1.0)))
+        gradient = functions.where(near, close, rows_h.times(qh) - rows.times(q))
         return value[..., 0], gradient if where is None else functions.where(where, gradient, 0.0)
 
     def cross_entropy(self, x: Array, u: Array, xh: Array = None, where: Array = None) -> Array:
         """gamma times the cross-entropy of p(x + u) under p(x), of each row."""
         rows, rows_h = self._rows(x, where), self._rows(end(x, u, xh), where)
-        leading = rows_h.p > 0.5
-        surprise = functions.where(leading, -log1p(-_others(rows_h)), rows_h.lse - rows_h.y)  # -log p
-        total = row_sum(rows.p * surprise)
+        total = row_sum(rows.times(_surprise(rows_h.p, _others(rows_h), rows_h.lse - rows_h.y)))
         if self.anchor is not None:
-            leading = rows_h.anchor > 0.5
-            rest = functions.where(leading, row_sum(rows_h.p), 0.0)
-            surprise = functions.where(leading, -log1p(-rest), rows_h.lse - self.anchor / self.gamma)
+            surprise = _surprise(rows_h.anchor, row_sum(rows_h.p), rows_h.lse - self.anchor / self.gamma)
             total = total + rows.anchor * surprise
         return self.gamma * total[..., 0]
 
@@ -418,9 +447,9 @@ class CompositeSoftmax:
         xh = end(x, u, xh)
         rows, rows_h, w, kl, _ = self._divergence(x, u, xh, where)
         lean = w - kl
-        near = abs(lean) < 1.0
-        move = functions.where(near, rows.p * expm1(functions.where(near, lean, 0.0)), rows_h.p - rows.p)
-        return self.scaling(xh) * move
+        near = abs(lean) <= 1.0
+        q = self.scaling(xh)
+        return functions.where(near, rows.times(q * expm1(within(lean, 1.0))), rows_h.times(q) - rows.times(q))
 
 
 #: above it the sum of weighted phi is left for the direct formula, in any precision
@@ -435,10 +464,20 @@ def _weighted_phi(p: Array, log_p: Array, w: Array, present: Array = None) -> Ar
     return scaled_phi(p, grown, w)
 
 
+#: a probability that only one class can have, also after rounding
+_LEADING = 0.6
+
+
 def _others(rows: _Rows) -> Array:
     """1 - p_k, as the sum of the other probabilities where p_k is the leading one."""
-    leading = rows.p > 0.5
+    leading = rows.p > _LEADING
     return where(leading, row_sum(where(leading, 0.0, rows.p)) + rows.anchor, 1.0 - rows.p)
+
+
+def _surprise(p: Array, others: Array, direct: Array) -> Array:
+    """-log p, from 1 - p where p is close to 1."""
+    leading = p > _LEADING
+    return where(leading, -log1p(-where(leading, others, 0.0)), direct)
 
 
 def _double(z: Array) -> Array:
@@ -596,6 +635,13 @@ def find_negative_divergence(scaling: Curve) -> tuple[float, float, float] | Non
     return found
 
 
+def scalar_loss_with(scaling: Curve) -> str:
+    """A composite Sigmoid with a scaling that is not increasing, as an example for messages; empty if none is known."""
+    if not scaling.largest_gamma > 0:
+        return ""
+    return f"CompositeSigmoid({scaling!r}, gamma={float(f'{0.55 * scaling.largest_gamma:.1g}'):g})"
+
+
 def _require_convex_primitive(softmax: CompositeSoftmax) -> None:
     scaling = softmax.scaling
     if scaling.increasing is True or not has_plain_numbers(scaling):
@@ -609,7 +655,8 @@ def _require_convex_primitive(softmax: CompositeSoftmax) -> None:
             "check=False builds it for research."
         )
     s, s_hat, value = witness
-    remedy = f"For one score use CompositeSigmoid({scaling!r}); check=False builds the loss for research."
+    scalar = scalar_loss_with(scaling)
+    remedy = (f"For one score: {scalar}. " if scalar else "") + "check=False builds the loss for research."
     if softmax.anchor is not None:
         raise ValueError(
             f"CompositeSoftmax: Q of {scaling!r} must be convex for many classes, also with an anchor, got "

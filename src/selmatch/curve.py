@@ -36,7 +36,7 @@ class Interval:
     @property
     def bounded(self) -> bool:
         """Whether at least one end is finite."""
-        return math.isfinite(self.low) or math.isfinite(self.high)
+        return _is_finite(self.low) or _is_finite(self.high)
 
     def holds(self, x: Array, *, interior: bool = False) -> Array:
         """Elementwise: is x inside? With ``interior`` open ends count as outside."""
@@ -66,14 +66,20 @@ class Interval:
         return f"{left}{self.low:g}, {self.high:g}{right}"
 
 
+def _is_finite(end: Any) -> bool:
+    """Whether an end is a place; an array is one, it comes from a parameter."""
+    return not functions.is_number(end) or math.isfinite(end)
+
+
 REALS = Interval()
 
 
 @functools.cache
-def _gauss(nodes: int = 16) -> tuple[tuple[float, float], ...]:
-    """Gauss-Legendre nodes and weights on [0, 1]."""
-    t, w = np.polynomial.legendre.leggauss(nodes)
-    return tuple(zip((0.5 * (t + 1.0)).tolist(), (0.5 * w).tolist(), strict=True))
+def _gauss(piece: int, pieces: int, falling: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Gauss-Legendre nodes in one piece of [0, 1], and their weights; ``falling`` ones carry a factor 1 - t."""
+    t, w = np.polynomial.legendre.leggauss(16)
+    t, w = (piece + 0.5 * (t + 1.0)) / pieces, 0.5 * w / pieces
+    return tuple(t.tolist()), tuple((w * (1.0 - t) if falling else w).tolist())
 
 
 def _pieces(u: Array, scale: float) -> int:
@@ -84,14 +90,19 @@ def _pieces(u: Array, scale: float) -> int:
     return int(min(max(math.ceil(longest / scale), 1), 256)) if math.isfinite(longest) else 1
 
 
-def _integral(f: Any, x: Array, u: Array, scale: float, weight: Any = None) -> Array:
-    """The mean of f over the segment from x to x + u, with an optional weight of the position t in [0, 1]."""
+def _integral(f: Any, x: Array, u: Array, scale: float, falling: bool = False) -> Array:
+    """The mean of f over the segment from x to x + u, or of f times 1 - t at the position t in [0, 1]."""
     pieces = _pieces(u, scale)
-    total = 0.0
-    for i in range(pieces):
-        for node, share in _gauss():
-            t = (i + node) / pieces
-            total = total + (share / pieces * (1.0 if weight is None else weight(t))) * f(x + t * u)
+    segments = [_gauss(i, pieces, falling) for i in range(pieces)]
+    if not hasattr(u, "ndim"):  # a number or a dual number
+        return sum(share * f(x + t * u) for nodes, shares in segments for t, share in zip(nodes, shares, strict=True))
+    if getattr(x, "ndim", 0) > u.ndim:
+        u = u + 0.0 * x
+    # all nodes of a piece at once, on a new first axis: traces stay short
+    total, across = 0.0 * u, (..., *(None,) * u.ndim)
+    for nodes, shares in segments:
+        t, share = functions.like(nodes, u)[across], functions.like(shares, u)[across]
+        total = total + functions.layer_sum(share * f(x + t * u))
     return total
 
 
@@ -182,7 +193,7 @@ class Curve:
 
     def remainder(self, x: Array, u: Array, xh: Array = None) -> Array:
         """``G(x + u) - G(x) - u g(x)`` without cancellation: the matching loss."""
-        return functions.square(u) * _integral(self.slope, x, u, self.scale, lambda t: 1.0 - t)
+        return functions.square(u) * _integral(self.slope, x, u, self.scale, falling=True)
 
     def remainder_and_difference(self, x: Array, u: Array, xh: Array = None) -> tuple[Array, Array]:
         """Both at once, for curves where they share work."""

@@ -6,6 +6,7 @@ has softplus, tanh has log cosh); all others vanish at 0 where they can.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,16 +30,17 @@ from selmatch.functions import (
     log,
     log1p,
     log_ratio,
+    logit,
     maximum,
     minimum,
     mirror,
     not_negative,
     omega,
-    phi,
     positive_part,
     power,
     psi,
     psi_series,
+    reciprocal,
     scaled_expm1,
     scaled_phi,
     side,
@@ -210,7 +212,7 @@ class Sigmoid(Curve):
         return e / square(1.0 + e)
 
     def inverse(self, y):
-        return log(y) - log1p(-y)
+        return logit(y)
 
     def difference(self, x, u, xh=None):
         return _SigmoidMove(x, u, end(x, u, xh)).difference()
@@ -351,25 +353,25 @@ class Arcsinh(Curve):
         return sinh(y)
 
     def difference(self, x, u, xh=None):
-        return self._parts(x, u, xh)[-1]
+        xh = end(x, u, xh)
+        same, way, size = _sides(x, xh)
+        size_h, v = mirror(xh), where(same, way * u, 0.0)
+        root, root_h = hypot1(x), hypot1(xh)
+        rise = v + v * ((size + size_h) / (root + root_h))  # of e^arcsinh|x| = |x| + root
+        falls = rise < 0
+        up, down = where(falls, 0.0, rise) / (size + root), where(falls, -rise, 0.0) / (size_h + root_h)
+        return where(same, way * (log1p(up) - log1p(down)), arcsinh(xh) - arcsinh(x))
 
     def remainder(self, x, u, xh=None):
-        grown, grown_h, move = self._parts(x, u, xh)
-        move = where(end(x, u, xh) < 0, -move, move)
-        return 0.5 * scaled_phi(grown_h, grown, -move) + 0.5 * scaled_phi(1.0 / grown_h, 1.0 / grown, move)
-
-    def _parts(self, x, u, xh):
-        """e^arcsinh of start and end, both reflected so that the end is not negative, and the true difference."""
         xh = end(x, u, xh)
-        flip = xh < 0
-        y, v, yh = where(flip, -x, x), where(flip, -u, u), where(flip, -xh, xh)
-        root, root_h = hypot1(y), hypot1(yh)
+        move, way = self.difference(x, u, xh), side(xh)
+        y = way * x
+        root, grown_h = hypot1(x), hypot1(xh) + mirror(xh)
+        # e^arcsinh(y) and e^-arcsinh(y): one of them is a sum, the other one over it
         same = y >= 0
-        grown, grown_h = where(same, root + y, 1.0 / where(same, 1.0, root - y)), root_h + yh
-        rise = v + v * ((y + yh) / (root + root_h))  # of grown, from y to yh
-        near = abs(rise) <= 0.5 * grown
-        move = where(near, log1p(where(near, rise, 0.0) / grown), arcsinh(yh) - arcsinh(y))
-        return grown, grown_h, where(flip, -move, move)
+        total = root + where(same, y, -y)
+        grown, shrunk = where(same, total, 1.0 / total), where(same, 1.0 / total, total)
+        return 0.5 * (scaled_phi(grown_h, grown, -way * move) + scaled_phi(1.0 / grown_h, shrunk, way * move))
 
     def inverted(self):
         return Sinh()
@@ -652,12 +654,19 @@ class Cosh(Curve):
         return 2.0 * arcsinh(sqrt(0.5 * (y - 1.0)))
 
     def difference(self, x, u, xh=None):
-        up, down = _SinhMove(x, u, end(x, u, xh)).differences()
-        return up + down
+        xh = end(x, u, xh)
+        up, down = _SinhMove(x, u, xh).differences()
+        middle = 0.5 * x + 0.5 * xh
+        near = abs(middle) <= 1.0  # the halves may cancel
+        product = 2.0 * sinh(where(near, middle, 0.0)) * sinh(0.5 * where(near, u, 0.0))
+        return where(near, product, up + down)
 
     def remainder(self, x, u, xh=None):
-        up, down = _SinhMove(x, u, end(x, u, xh)).remainders()
-        return up - down
+        move = _SinhMove(x, u, end(x, u, xh))
+        up, down = move.remainders()
+        near = move.near & (abs(x) <= 1.0)  # the halves may cancel
+        y = where(near, x, 0.0)
+        return where(near, sinh(y) * move.even + cosh(y) * move.odd, up - down)
 
     def increases_on(self, low, high):
         return low >= 0.0
@@ -688,13 +697,13 @@ class Logit(Curve):
     increasing = True
 
     def __call__(self, x):
-        return log(x) - log1p(-x)
+        return logit(x)
 
     def primitive(self, x):
         return k_scaled(1.0, x - 1.0, x) + k_scaled(1.0, -x, 1.0 - x) - 1.0
 
     def slope(self, x):
-        return 1.0 / x / (1.0 - x)
+        return reciprocal(x) * reciprocal(1.0 - x)
 
     def inverse(self, y):
         return sigmoid(y)
@@ -736,7 +745,7 @@ class Arctanh(Curve):
         return 0.5 * (k_scaled(1.0, x, 1.0 + x) + k_scaled(1.0, -x, 1.0 - x))
 
     def slope(self, x):
-        return 1.0 / (1.0 - x) / (1.0 + x)
+        return reciprocal(1.0 - x) * reciprocal(1.0 + x)
 
     def inverse(self, y):
         return tanh(y)
@@ -777,7 +786,7 @@ class Arcsin(Curve):
         return x * arcsin(x) - square(x) / (1.0 + self._cosine(x))
 
     def slope(self, x):
-        return 1.0 / self._cosine(x)
+        return reciprocal(self._cosine(x))
 
     def inverse(self, y):
         return sin(y)
@@ -791,8 +800,14 @@ class Arcsin(Curve):
 
     def remainder(self, x, u, xh=None):
         xh = end(x, u, xh)
-        turn = self.difference(x, u, xh)
-        return not_negative(2.0 * self._cosine(xh) * square(sin(0.5 * turn)) + xh * omega(turn))
+        # at an end the infinite slope would leave no gradient: there the loss is the omega of the turn to it
+        at_end, way = abs(xh) >= 1.0, side(xh)
+        rest = arctan2(self._cosine(x), way * x)
+        ending = omega(rest) + (xh - way) * (way * rest)
+        inner = where(at_end, 0.0, xh)
+        turn = self.difference(x, where(at_end, -x, u), inner)
+        inside = 2.0 * self._cosine(inner) * square(sin(0.5 * turn)) + inner * omega(turn)
+        return not_negative(where(at_end, ending, inside))
 
     @staticmethod
     def _cosine(x):
@@ -868,7 +883,7 @@ class NegLog1m(Curve):
         return k_scaled(1.0, -x, 1.0 - x)
 
     def slope(self, x):
-        return 1.0 / (1.0 - x)
+        return reciprocal(1.0 - x)
 
     def inverse(self, y):
         return -expm1(-y)
@@ -904,7 +919,7 @@ class Log(Curve):
         return k_scaled(1.0, x - 1.0, x) - 1.0
 
     def slope(self, x):
-        return 1.0 / x
+        return reciprocal(x)
 
     def inverse(self, y):
         return exp(y)
@@ -922,28 +937,33 @@ class Log(Curve):
 # ------------------------------------------------------------------------------------------------------------- powers
 
 
-def _near(x: Array, u: Array, xh: Array) -> tuple[Array, Array, Array]:
-    """Whether x and xh have one sign and a ratio near 1; then |x| and log(xh / x), else harmless numbers."""
-    size = mirror(x)
-    near = abs(u) <= 0.5 * size
-    safe = where(near & (size > 0), size, 1.0)
-    return near, safe, log1p(where(near, where(x < 0, -u, u), 0.0) / safe)
+def _sized(x: Array, u: Array, xh: Array) -> tuple[Array, Array, Array, Array]:
+    """Whether x and xh have one sign; then |x|, |xh| - |x| and |xh|, else harmless numbers."""
+    same = (x < 0) == (xh < 0)
+    same = same & (x != 0) & (xh != 0)
+    a, b = where(same, mirror(x), 1.0), where(same, mirror(xh), 1.0)
+    return same, a, where(same, side(x) * u, 0.0), b
 
 
 def _power_remainder(x: Array, u: Array, xh: Array, d: float) -> Array:
     """The loss of the signed power."""
-    near, size, rise = _near(x, u, xh)
-    close = power(size, d + 1.0) * (phi((d + 1.0) * rise) / (d + 1.0) - phi(rise))
-    a, b = mirror(x), mirror(xh)
-    across = where((x < 0) == (xh < 0), -b, b) * power(a, d)
-    far = (power(b, d + 1.0) + d * power(a, d + 1.0)) / (d + 1.0) + across
-    return where(near, close, not_negative(far))
+    same, a, v, b = _sized(x, u, xh)
+    share = d / (d + 1.0)
+    start, stop = power(a, d), power(b, d)
+    # of x^d = e^(d log x): a line in log x, and the bend of the exponential
+    along = share * k_scaled(a, v, b) * start + b / (d + 1.0) * scaled_phi(start, stop, d * log_ratio(a, v, b))
+    size, size_h = mirror(x), mirror(xh)
+    # halved before the power and made good after it, lest the power overflow before the division by d + 1
+    half, whole = 2.0 ** -min(1.0, 1e3 / (d + 1.0)), 2.0 ** min(d + 1.0, 1e3) / (d + 1.0)
+    across = whole * power(half * size_h, d + 1.0) + share * power(size, d + 1.0) - side(x) * xh * power(size, d)
+    return where(same, along, not_negative(across))
 
 
 def _power_difference(x: Array, u: Array, xh: Array, d: float) -> Array:
-    """|xh|^d - |x|^d."""
-    near, size, rise = _near(x, u, xh)
-    return where(near, power(size, d) * expm1(d * rise), power(abs(xh), d) - power(abs(x), d))
+    """xh^d - x^d for x and xh of one sign, with |x| and |xh| in their places."""
+    same, a, v, b = _sized(x, u, xh)
+    close = scaled_expm1(power(a, d), power(b, d), d * log_ratio(a, v, b))
+    return where(same, close, power(abs(xh), d) - power(abs(x), d))
 
 
 @dataclass(frozen=True)
@@ -1067,7 +1087,9 @@ class AbsPower(Curve):
         return power(y - self.c, 1.0 / self.d)
 
     def difference(self, x, u, xh=None):
-        return _power_difference(x, u, end(x, u, xh), self.d)
+        xh = end(x, u, xh)
+        # |xh| - |x| is u, or what is left of x beyond 0
+        return _power_difference(abs(x), side(x) * where((x < 0) == (xh < 0), u, -(x + xh)), abs(xh), self.d)
 
     def remainder(self, x, u, xh=None):
         xh = end(x, u, xh)
@@ -1085,6 +1107,7 @@ class AbsPower(Curve):
         return _largest_gamma_of_power(self.d, self.c)
 
 
+@functools.cache
 def _largest_gamma_of_power(d: float, c: float) -> float:
     """The largest gamma for which sigma(y) (t^d + c)^2 / gamma >= d t^(d-1) for all t = -x > 0."""
     if d < 1.0 or c == 0.0:
@@ -1173,7 +1196,7 @@ class Huber(Curve):
     def remainder(self, x, u, xh=None):
         xh = end(x, u, xh)
         _, b, step = clipped_move(x, u, xh, -self.c, self.c)
-        return 0.5 * square(step) + (xh - b) * step
+        return (0.5 * step + (xh - b)) * step
 
 
 @dataclass(frozen=True)
@@ -1208,7 +1231,7 @@ class SmeLU(Curve):
 
     def primitive(self, x):
         inside = minimum(maximum(x, -self.c), self.c)
-        return square(inside + self.c) / (4.0 * self.c) + maximum(x - self.c, 0.0)
+        return ((inside + self.c) / (2.0 * self.c)) * (0.5 * (inside + self.c) + (x - inside))
 
     def slope(self, x):
         return where(abs(x) <= self.c, 0.5 / self.c, 0.0 * x)
@@ -1220,7 +1243,9 @@ class SmeLU(Curve):
         return Huber(self.c).difference(x, u, xh) / (2.0 * self.c)
 
     def remainder(self, x, u, xh=None):
-        return Huber(self.c).remainder(x, u, xh) / (2.0 * self.c)
+        xh = end(x, u, xh)
+        _, b, step = clipped_move(x, u, xh, -self.c, self.c)
+        return (0.5 * step + (xh - b)) * (step / (2.0 * self.c))
 
 
 @dataclass(frozen=True)
@@ -1258,7 +1283,7 @@ class ReLU(Curve):
     def remainder(self, x, u, xh=None):
         xh = end(x, u, xh)
         _, b, step = clipped_move(x, u, xh, 0.0, math.inf)
-        return 0.5 * square(step) + (xh - b) * step
+        return (0.5 * step + (xh - b)) * step
 
     def derived(self):
         return Step()
@@ -1299,7 +1324,7 @@ class Step(Curve):
 
     def remainder(self, x, u, xh=None):
         xh = end(x, u, xh)
-        return maximum(xh, 0.0) - where(x > 0, xh, 0.0)
+        return self.difference(x, u, xh) * xh
 
 
 @dataclass(frozen=True)
@@ -1336,7 +1361,7 @@ class Sign(Curve):
 
     def remainder(self, x, u, xh=None):
         xh = end(x, u, xh)
-        return abs(xh) - sign(x) * xh
+        return (sign(xh) - sign(x)) * xh
 
 
 @dataclass(frozen=True)
@@ -1406,7 +1431,7 @@ class Staircase(Curve):
 
     def remainder(self, x, u, xh=None):
         xh = end(x, u, xh)
-        return self._over(lambda t: maximum(xh - t, 0.0) - where(x > t, xh - t, 0.0))
+        return self._over(lambda t: (where(xh > t, 1.0, 0.0 * x) - where(x > t, 1.0, 0.0 * x)) * (xh - t))
 
     def window(self):
         span = max(self.thresholds[-1] - self.thresholds[0], 1.0)

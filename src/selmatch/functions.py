@@ -10,6 +10,7 @@ that also holds beyond the branching point, arguments of the branch not taken ar
 
 from __future__ import annotations
 
+import math
 from math import factorial
 from typing import Any
 
@@ -20,10 +21,10 @@ from selmatch.arrays.namespaces import is_number, loaded
 
 __all__ = [
     "abs", "arcsin", "arcsinh", "arctan", "arctan2", "cos", "cosh", "end", "exp", "expm1", "fold", "hyperbolic",
-    "hypot1", "isfinite", "k_scaled", "like", "log", "log1p", "log_ratio", "maximum", "minimum", "mirror",
-    "namespace_of", "not_negative", "omega", "phi", "positive_part", "power", "psi", "psi_series", "register",
-    "row_max", "row_sum", "scaled_expm1", "scaled_phi", "side", "sigmoid", "sigmoid_times", "sign", "sin", "sinh",
-    "softplus", "sqrt", "square", "tan", "tanh", "where", "within", "xlogy",
+    "hypot1", "isfinite", "k_scaled", "layer_sum", "like", "log", "log1p", "log_ratio", "logit", "maximum", "minimum",
+    "mirror", "namespace_of", "not_negative", "omega", "phi", "positive_part", "power", "psi", "psi_series",
+    "reciprocal", "register", "row_max", "row_sum", "scaled_expm1", "scaled_phi", "side", "sigmoid", "sigmoid_times",
+    "sign", "sin", "sinh", "softplus", "sqrt", "square", "tan", "tanh", "where", "within", "xlogy",
 ]  # fmt: skip
 
 Array = Any
@@ -48,7 +49,8 @@ def register(array_type: type, namespace: type) -> None:
     array_type : type
         Instances of exactly this type are recognised.
     namespace : type
-        A class whose static methods carry the names of ``selmatch.arrays.namespaces.NumPy``.
+        A class whose static methods carry the names of ``selmatch.arrays.namespaces.NumPy``. Its ``is_library`` is
+        False for types that hold arrays, such as dual numbers: they may meet the arrays of any library.
     """
     _namespaces[array_type] = namespace
 
@@ -59,15 +61,19 @@ def register_loaded_frameworks() -> None:
         import torch
 
         if hasattr(torch, "Tensor"):  # False while PyTorch itself is still being imported
-            _frameworks["torch"] = namespaces.torch_namespace()
+            from selmatch.arrays.torch_functions import Torch
+
+            _frameworks["torch"] = Torch
             register(torch.Tensor, _frameworks["torch"])
             register(torch.nn.Parameter, _frameworks["torch"])
     if "jax" not in _frameworks and loaded("jax"):
         import jax
 
         if hasattr(jax, "Array") and hasattr(jax, "numpy"):
-            _frameworks["jax"] = namespaces.jax_namespace()
             from selmatch.arrays import pytrees
+            from selmatch.arrays.jax_functions import Jax
+
+            _frameworks["jax"] = Jax
 
             pytrees.register_all()
 
@@ -88,8 +94,9 @@ def _find(x: Array) -> type:
             found = _frameworks["torch"]
     if found is None and isinstance(x, np.generic):
         found = namespaces.NumPy
-    if found is None and hasattr(x, "__array_namespace__"):
-        found = namespaces.standard_namespace(x.__array_namespace__())
+    library = getattr(x, "__array_namespace__", None)
+    if found is None and library is not None:
+        found = namespaces.standard_namespace(library())
     if found is None:
         remedy = " Try numpy.asarray(...)." if isinstance(x, (list, tuple)) else ""
         raise TypeError(f"selmatch: expected a number or an array, got {type(x).__name__}.{remedy}")
@@ -108,11 +115,22 @@ def namespace_of(x: Array) -> type:
 
 
 def _common(*args: Array) -> type:
-    """The namespace of the first argument that is no plain number."""
+    """The namespace of the arguments that are no plain numbers; dual numbers and their like go before arrays."""
+    found = None
     for x in args:
         if not is_number(x):
-            return namespace_of(x)
-    return namespaces.Float
+            space = namespace_of(x)
+            if found is None:
+                found = space
+            elif space is not found:
+                if not space.is_library:
+                    found = space
+                elif found.is_library:
+                    raise TypeError(
+                        f"selmatch: arrays must come from one library, got {found.name} and {space.name}. "
+                        "Convert one of them."
+                    )
+    return namespaces.Float if found is None else found
 
 
 # -------------------------------------------------------------------------------------------- elementary functions
@@ -222,6 +240,13 @@ def square(x: Array) -> Array:
     return x * x if square_of is None else square_of(x)
 
 
+def reciprocal(x: Array) -> Array:
+    """``1 / x``, infinite at 0 on Python floats too."""
+    if is_number(x):
+        return 1.0 / x if x else math.inf
+    return 1.0 / x
+
+
 def fold(x: Array) -> Array:
     """``-|x|`` with derivative 1 at 0: for smooth even functions written in one half."""
     return namespace_of(x).fold(x)
@@ -240,6 +265,11 @@ def positive_part(x: Array) -> Array:
 def row_sum(x: Array) -> Array:
     """Sum over the last axis, which is kept."""
     return namespace_of(x).row_sum(x)
+
+
+def layer_sum(x: Array) -> Array:
+    """Sum over the first axis."""
+    return namespace_of(x).layer_sum(x)
 
 
 def row_max(x: Array) -> Array:
@@ -341,6 +371,13 @@ def log_ratio(x: Array, u: Array, xh: Array) -> Array:
     """``log(xh / x)`` for xh = x + u, both positive."""
     near = abs(u) <= 0.5 * x
     return where(near, log1p(where(near, u, 0.0) / x), 2.0 * log(sqrt(xh) / sqrt(x)))
+
+
+def logit(x: Array) -> Array:
+    """``log(x / (1 - x))``, accurate in relative terms around 1/2 too."""
+    middle = abs(x - 0.5) <= 0.25
+    y = where(middle, x, 0.5)
+    return where(middle, log1p((2.0 * y - 1.0) / (1.0 - y)), log(x) - log1p(-x))
 
 
 def k_scaled(x: Array, u: Array, xh: Array) -> Array:

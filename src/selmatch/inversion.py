@@ -1,35 +1,47 @@
-"""The minimiser of a vector potential's expected loss, by Newton's method in NumPy."""
+"""The score that minimises an expected loss: h^-1 of the mean link."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from selmatch.batch import Batch, prepare
-from selmatch.composite import CompositeSoftmax
+from selmatch.arrays.namespaces import NumPy
+from selmatch.batch import Batch
+from selmatch.composite import CompositeSoftmax, Separable
+from selmatch.curve import Curve
+from selmatch.functions import isfinite, maximum, minimum, where
 
-if TYPE_CHECKING:
-    from selmatch.losses import MatchingLoss
+Array = Any
 
 
-def minimise_rows(loss: MatchingLoss, s: Any, weights: Any) -> Any:
-    """The row of scores that minimises the weighted mean loss for the rows of s, as an array like s."""
-    who, potential = "MatchingLoss.minimiser", loss.potential
-    batch = prepare(who, potential, s, s, None, weights, vector=True)
+def minimise(curve: Curve, s: Array, weights: Array, space: type) -> Array:
+    """The z with weighted mean link difference 0: from h^-1 of the mean link, polished without cancellation."""
+    weights = 1.0 + 0.0 * s if weights is None else weights
+    mass = space.total(weights)
+    low, high = (s + 0.0).min(), (s + 0.0).max()
+    z = minimum(maximum(curve.inverse(space.total(weights * curve(s)) / mass), low), high)
+    z = where(isfinite(z), z, 0.5 * (low + high))
+    for _ in range(8):
+        slope = curve.slope(z)
+        step = space.total(weights * curve.difference(z + 0.0 * s, s - z, s)) / mass / where(slope > 0, slope, 1.0)
+        # a step of rounding size is the end; a wild one (a flat piece, a kink) is no improvement
+        usable = isfinite(step) & (slope > 0) & (z + step >= low) & (z + step <= high)
+        z = z + where(usable, step, 0.0)
+    return z
+
+
+def minimise_rows(potential: CompositeSoftmax | Separable, batch: Batch) -> Any:
+    """The row of scores that minimises the weighted mean loss for the rows of a batch; computed in NumPy."""
     rows = np.asarray(batch.s, dtype=float).reshape(-1, batch.s.shape[-1])
-    if not len(rows):
-        raise ValueError(f"{who}: s must hold at least one row, got shape {tuple(batch.s.shape)}.")
     share = np.ones(len(rows)) if batch.weights is None else np.asarray(batch.weights, dtype=float).reshape(-1)
     share = share / share.sum()
-    if isinstance(potential, CompositeSoftmax):
-        return _as_given(_newton(potential, rows, share), batch)
-    column_loss = type(loss)(potential.curve, check=loss.check)
-    return _as_given(np.array([column_loss.minimiser(column, share) for column in rows.T]), batch)
-
-
-def _as_given(row: np.ndarray, batch: Batch) -> Any:
-    return batch.space.like(row, batch.s)
+    with np.errstate(all="ignore"):
+        if isinstance(potential, Separable):
+            best = np.array([minimise(potential.curve, column, share, NumPy) for column in rows.T])
+        else:
+            best = _newton(potential, rows, share)
+    return batch.space.like(best, batch.s)
 
 
 def _newton(potential: CompositeSoftmax, rows: np.ndarray, share: np.ndarray) -> np.ndarray:
@@ -43,15 +55,14 @@ def _newton(potential: CompositeSoftmax, rows: np.ndarray, share: np.ndarray) ->
         return float(share @ potential.remainder(rows, z - rows, np.broadcast_to(z, rows.shape)))
 
     z = share @ rows
-    with np.errstate(all="ignore"):
-        for _ in range(100):
-            step, length, here = newton_step(z), 1.0, expected_loss(z)
-            while length > 1e-9 and not expected_loss(z + length * step) <= here:
-                length *= 0.5
-            if length <= 1e-9 or np.max(np.abs(length * step)) <= 1e-15 * (1.0 + np.max(np.abs(z))):
-                break
-            z = z + length * step
-        for _ in range(2):  # the loss is flat to rounding near the minimum, the gradient is not
-            step = newton_step(z)
-            z = z + np.where(np.abs(step) <= 1e-6 * (1.0 + np.abs(z)), step, 0.0)
+    for _ in range(100):
+        step, length, here = newton_step(z), 1.0, expected_loss(z)
+        while length > 1e-9 and not expected_loss(z + length * step) <= here:
+            length *= 0.5
+        if length <= 1e-9 or np.max(np.abs(length * step)) <= 1e-15 * (1.0 + np.max(np.abs(z))):
+            break
+        z = z + length * step
+    for _ in range(2):  # the loss is flat to rounding near the minimum, the gradient is not
+        step = newton_step(z)
+        z = z + np.where(np.abs(step) <= 1e-6 * (1.0 + np.abs(z)), step, 0.0)
     return z

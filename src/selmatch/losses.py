@@ -12,29 +12,15 @@ import numpy as np
 from selmatch import functions
 from selmatch.algebra import constant_value, require_curve
 from selmatch.arrays import pytrees
-from selmatch.arrays.namespaces import NumPy, is_number
+from selmatch.arrays.namespaces import NumPy
 from selmatch.batch import Batch, prepare, require_inside
-from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable, find_fall
-from selmatch.curve import REALS, Curve
-from selmatch.functions import (
-    isfinite,
-    k_scaled,
-    log,
-    maximum,
-    minimum,
-    row_sum,
-    square,
-    where,
-    xlogy,
-)
+from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable, find_fall, scalar_loss_with
+from selmatch.curve import Curve, Interval
+from selmatch.functions import k_scaled, log, maximum, minimum, row_sum, square, where, xlogy
+from selmatch.inversion import minimise, minimise_rows
 from selmatch.parameters import LEAF, has_plain_numbers, keep, number
 
 Array = Any
-
-REDUCTIONS = ("mean", "sum", "none")
-
-#: bytes of one array in a chunk of NumPy work: all temporaries stay in the second-level cache
-CHUNK_BYTES = 1 << 16
 
 
 class Loss:
@@ -56,6 +42,14 @@ class Loss:
     def _both(self, x: Array, u: Array, xh: Array, present: Array) -> tuple[Array, Array]:
         return self._rows(x, u, xh, present), self._gradient(x, u, xh, present)
 
+    def _prepare(self, *arguments: Any, method: str = "") -> Batch:
+        who = type(self).__name__ + method
+        return prepare(who, self.potential or _Anywhere, *arguments, vector=self.vector)
+
+    def _options(self, present: Array) -> dict[str, Array]:
+        """The mask, for potentials that take one; scalar ones get harmless scores behind it."""
+        return {"where": present} if self.vector else {}
+
     def __call__(
         self,
         s_hat: Any,
@@ -71,7 +65,8 @@ class Loss:
         Parameters
         ----------
         s_hat, s : array or number
-            Predicted and observed scores; for many classes these are on the last axis. They broadcast.
+            Predicted and observed scores; for many classes these are on the last axis. They broadcast. Scores outside
+            the domain are an error in NumPy, and give NaN in PyTorch and JAX.
         where : boolean array, optional
             Of the shape of the scores; what is False counts for nothing, whatever it holds.
         weights : array, optional
@@ -85,12 +80,11 @@ class Loss:
         -------
         array or number
             Of the library of the inputs; Python numbers give a Python number. Half precision is computed in single;
-            ``reduction="none"`` returns the input's dtype.
+            ``reduction="none"`` returns the dtype of s_hat, sums and means have at least single precision.
         """
-        batch = self._prepare(s_hat, s, where, weights)
-        _check_reduction(type(self).__name__, reduction, num_items)
-        (value,) = _evaluate(batch, lambda *move: (self._rows(*move),), self.vector)
-        return _reduced(batch, value, reduction, num_items, self.vector)
+        batch = self._prepare(s_hat, s, where, weights, reduction, num_items)
+        (value,) = batch.evaluate(lambda *move: (self._rows(*move),))
+        return batch.reduced(value)
 
     def grad(
         self,
@@ -103,10 +97,9 @@ class Loss:
         num_items: Any = None,
     ) -> Any:
         """The gradient with respect to s_hat, of each row's loss, or with ``reduction`` of the mean or sum."""
-        batch = self._prepare(s_hat, s, where, weights)
-        _check_reduction(type(self).__name__, reduction, num_items)
-        (gradient,) = _evaluate(batch, lambda *move: (self._gradient(*move),), self.vector)
-        return self._scaled(batch, gradient, reduction, num_items)
+        batch = self._prepare(s_hat, s, where, weights, reduction, num_items)
+        (gradient,) = batch.evaluate(lambda *move: (self._gradient(*move),))
+        return batch.scaled(gradient)
 
     def value_and_grad(
         self,
@@ -119,108 +112,19 @@ class Loss:
         num_items: Any = None,
     ) -> tuple[Any, Any]:
         """Loss and gradient together, which share their work; parameters as for the call."""
-        batch = self._prepare(s_hat, s, where, weights)
-        _check_reduction(type(self).__name__, reduction, num_items)
-        value, gradient = _evaluate(batch, self._both, self.vector)
-        return (
-            _reduced(batch, value, reduction, num_items, self.vector),
-            self._scaled(batch, gradient, reduction, num_items),
-        )
-
-    def _prepare(self, s_hat: Any, s: Any, mask: Any = None, weights: Any = None) -> Batch:
-        return prepare(type(self).__name__, self.potential or _Anywhere, s_hat, s, mask, weights, vector=self.vector)
-
-    def _scaled(self, batch: Batch, gradient: Array, reduction: str, num_items: Any) -> Any:
-        """The gradient of the reduced loss from the gradient of each row's."""
-        factor = batch.weights
-        if reduction == "mean":
-            share = 1.0 / _denominator(batch, _row_count(batch, self.vector), num_items)
-            factor = share if factor is None else factor * share
-        if factor is not None:
-            spread = self.vector and not is_number(factor) and factor.ndim > 0
-            gradient = gradient * (factor[..., None] if spread else factor)
-        return _finish(batch, gradient)
+        batch = self._prepare(s_hat, s, where, weights, reduction, num_items)
+        value, gradient = batch.evaluate(self._both)
+        return batch.reduced(value), batch.scaled(gradient)
 
 
 class _Anywhere:
     """The domain of losses without a potential."""
 
-    domain = REALS
     bounded = False
 
     @staticmethod
     def point() -> float:
         return 0.0
-
-
-def _check_reduction(who: str, reduction: str, num_items: Any) -> None:
-    if reduction not in REDUCTIONS:
-        raise ValueError(f"{who}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}.")
-    if num_items is not None and reduction != "mean":
-        raise ValueError(f"{who}: num_items must go with reduction='mean', got reduction={reduction!r}.")
-
-
-def _evaluate(batch: Batch, function: Callable[..., tuple[Array, ...]], vector: bool) -> tuple[Array, ...]:
-    """Results of function(x, u, xh, present) on the batch; NumPy works in chunks that fit the cache."""
-    if batch.space is not NumPy:
-        return function(batch.s, batch.s_hat - batch.s, batch.s_hat, batch.present)
-    with np.errstate(all="ignore"):
-        if batch.s.nbytes <= CHUNK_BYTES:
-            return function(batch.s, batch.s_hat - batch.s, batch.s_hat, batch.present)
-        return _in_chunks(batch, function, vector)
-
-
-def _in_chunks(batch: Batch, function: Callable[..., tuple[Array, ...]], vector: bool) -> tuple[np.ndarray, ...]:
-    shape = batch.s.shape
-    flat = (-1, shape[-1]) if vector else (-1,)
-    s, s_hat = batch.s.reshape(flat), batch.s_hat.reshape(flat)
-    present = None if batch.present is None else batch.present.reshape(flat)
-    step = max(1, CHUNK_BYTES // s[:1].nbytes)
-    results: list[np.ndarray] = []
-    for start in range(0, len(s), step):
-        part = slice(start, start + step)
-        x, xh = s[part], s_hat[part]
-        for i, piece in enumerate(function(x, xh - x, xh, None if present is None else present[part])):
-            if start == 0:
-                results.append(np.empty((len(s), *piece.shape[1:]), dtype=piece.dtype))
-            results[i][part] = piece
-    return tuple(r.reshape(shape if r.ndim == s.ndim else shape[:-1]) for r in results)
-
-
-def _finish(batch: Batch, value: Array) -> Any:
-    """An unreduced result as the user expects it: a Python number for numbers, else the dtype that came in."""
-    if batch.plain:
-        return float(value)
-    value = batch.space.cast(value, batch.like)
-    return value[()] if batch.space is NumPy else value
-
-
-def _row_count(batch: Batch, vector: bool) -> int:
-    return math.prod(batch.s.shape[:-1] if vector else batch.s.shape)
-
-
-def _denominator(batch: Batch, rows: int, num_items: Any) -> Any:
-    if num_items is not None:
-        return number("reduction", "num_items", num_items, above=0.0) if is_number(num_items) else num_items
-    if batch.weights is None:
-        return max(rows, 1)
-    total = batch.space.total(batch.weights)
-    return where(total > 0, total, 1.0)
-
-
-def _reduced(batch: Batch, value: Array, reduction: str, num_items: Any, vector: bool = False) -> Any:
-    """Unreduced, summed or averaged losses, as the user expects them."""
-    if batch.weights is not None:
-        # 0 times an infinite loss would be NaN
-        value = where(batch.weights > 0, value * batch.weights, 0.0)
-    if reduction == "none":
-        return _finish(batch, value)
-    total = batch.space.total(value)
-    if reduction == "mean":
-        total = total / _denominator(batch, _row_count(batch, vector), num_items)
-    if batch.listed:
-        return float(total)
-    return batch.s_hat.dtype.type(total) if batch.space is NumPy else total
 
 
 # -------------------------------------------------------------------------------------------------- matching losses
@@ -247,8 +151,7 @@ class PerLabel:
     labels: tuple[float, ...]
     curves: tuple[Curve, ...] = field(metadata=LEAF)
 
-    domain = REALS
-    bounded = False
+    bounded = True  # to its labels
 
     def __init__(self, curves: Mapping[float, Curve]) -> None:
         functions.register_loaded_frameworks()
@@ -279,11 +182,11 @@ class PerLabel:
 
     def _choose(self, x: Array, xh: Array, function: Callable[[Curve, Array, Array], Array]) -> Array:
         """function(curve, x, xh) of the curve that belongs to each label x; NaN where there is none."""
-        result = math.nan + 0.0 * xh
+        result = 0.0 * xh
         for label, curve in zip(self.labels, self.curves, strict=True):
             mine = x == label
             result = where(mine, function(curve, where(mine, x, label), where(mine, xh, label)), result)
-        return result
+        return result * where(self.holds(x), 1.0 + 0.0 * x, math.nan)  # a factor, so that derivatives are NaN too
 
     def holds(self, z: Array, *, interior: bool = False) -> Array:
         """Elementwise: is z one of the labels?"""
@@ -320,26 +223,25 @@ class PerLabel:
 class MatchingLoss(Loss):
     r"""The matching loss of a link: sharp where the link is steep, calm where it is flat.
 
-        .. math:: L(\hat s, s) = H(\hat s) - H(s) - (\hat s - s) h(s), \qquad
-    abla L = h(\hat s) - h(s)
+    .. math:: L(\hat s, s) = H(\hat s) - H(s) - (\hat s - s) h(s), \qquad \nabla L = h(\hat s) - h(s)
 
-        Convex in the prediction and proper: the best prediction for random S is h^-1(E h(S)), not the mean (see
-        :meth:`minimiser`).
+    Convex in the prediction and proper: the best prediction for random S is h^-1(E h(S)), not the mean (see
+    :meth:`minimiser`).
 
-        Parameters
-        ----------
-        potential : Curve, CompositeSoftmax, Separable or PerLabel
-            What defines the link.
-        check : bool
-            False accepts a curve that is known to decrease; the loss may then be negative.
+    Parameters
+    ----------
+    potential : Curve, CompositeSoftmax, Separable or PerLabel
+        What defines the link.
+    check : bool
+        False accepts a curve that is known to decrease; the loss may then be negative.
 
-        Examples
-        --------
-        >>> loss = MatchingLoss(Sigmoid().affine(alpha=2.0, beta=1.5))
-        >>> loss([1.0, 2.0], [0.5, 3.0])
-        0.05923...
-        >>> loss.grad([1.0, 2.0], [0.5, 3.0])
-        array([ 0.1497385 , -0.22151555])
+    Examples
+    --------
+    >>> loss = MatchingLoss(Sigmoid().affine(alpha=2.0, beta=1.5))
+    >>> loss([1.0, 2.0], [0.5, 3.0])
+    0.05923...
+    >>> loss.grad([1.0, 2.0], [0.5, 3.0])
+    array([ 0.1497385 , -0.22151555])
     """
 
     potential: Any = field(metadata=LEAF)
@@ -365,9 +267,6 @@ class MatchingLoss(Loss):
         """Whether scores of one row are on the last axis."""
         return isinstance(self.potential, (CompositeSoftmax, Separable))
 
-    def _options(self, present: Array) -> dict[str, Array]:
-        return {"where": present} if self.vector else {}
-
     def _rows(self, x, u, xh, present):
         return self.potential.remainder(x, u, xh, **self._options(present))
 
@@ -390,13 +289,11 @@ class MatchingLoss(Loss):
         """A composite loss as its ranking part (divergence of the probabilities) and its region part (of Q)."""
         if not isinstance(self.potential, (CompositeSigmoid, CompositeSoftmax)):
             raise TypeError(f"MatchingLoss.parts: the potential must be composite, got {self.potential!r}.")
-        batch = self._prepare(s_hat, s, where, weights)
-        _check_reduction("MatchingLoss.parts", reduction, num_items)
-        both = _evaluate(
-            batch, lambda x, u, xh, present: self.potential.parts(x, u, xh, **self._options(present)), self.vector
+        batch = self._prepare(s_hat, s, where, weights, reduction, num_items, method=".parts")
+        ranking, region = batch.evaluate(
+            lambda x, u, xh, present: self.potential.parts(x, u, xh, **self._options(present))
         )
-        ranking, region = (_reduced(batch, part, reduction, num_items, self.vector) for part in both)
-        return ranking, region
+        return batch.reduced(ranking), batch.reduced(region)
 
     def curvature(self, s_hat: Any, s: Any = None, *, kind: str = "newton") -> Any:
         """Second derivatives in the prediction, for boosters and optimisers.
@@ -407,11 +304,14 @@ class MatchingLoss(Loss):
         if kind not in ("newton", "secant"):
             raise ValueError(f"MatchingLoss.curvature: kind must be 'newton' or 'secant', got {kind!r}.")
         if s is None and (kind == "secant" or isinstance(self.potential, PerLabel)):
-            raise TypeError(f"MatchingLoss.curvature: s must be given for kind={kind!r}.")
-        batch = self._prepare(s_hat, self.potential.point() if s is None else s)
-        return _finish(batch, _evaluate(batch, lambda *move: (self._curvature(kind, *move),), self.vector)[0])
+            raise TypeError(
+                f"MatchingLoss.curvature: s must be given for kind={kind!r} of {self.potential!r}, got None."
+            )
+        batch = self._prepare(s_hat, self.potential.point() if s is None else s, method=".curvature")
+        (curvature,) = batch.evaluate(lambda x, u, xh, present: (self._curvature(kind, x, u, xh),))
+        return batch.finished(curvature)
 
-    def _curvature(self, kind: str, x: Array, u: Array, xh: Array, present: Array) -> Array:
+    def _curvature(self, kind: str, x: Array, u: Array, xh: Array) -> Array:
         newton = self.potential.slope(xh, x) if isinstance(self.potential, PerLabel) else self.potential.slope(xh)
         if kind == "newton":
             return newton
@@ -420,12 +320,35 @@ class MatchingLoss(Loss):
 
     def hvp(self, s_hat: Any, v: Any) -> Any:
         """Hessian of each row's loss at s_hat times v; O(K) for many classes."""
-        batch = prepare("MatchingLoss.hvp", self.potential, s_hat, v, vector=self.vector, targets=True)
-        return _finish(batch, self.potential.hvp(batch.s_hat, batch.s))
+        who = "MatchingLoss.hvp"
+        if isinstance(self.potential, PerLabel):
+            raise TypeError(
+                f"{who}: the potential must not depend on the label, got PerLabel. Use curvature(s_hat, s)."
+            )
+        batch = prepare(who, self.potential, s_hat, v, vector=self.vector, observed="v")
+        (product,) = batch.evaluate(lambda v, u, z, present: (self.potential.hvp(z, v),))
+        return batch.finished(product)
 
-    def quadratic(self, s_hat: Any, s: Any, **options: Any) -> Any:
+    def quadratic(
+        self,
+        s_hat: Any,
+        s: Any,
+        *,
+        where: Any = None,
+        weights: Any = None,
+        reduction: str = "mean",
+        num_items: Any = None,
+    ) -> Any:
         """The quadratic approximation of the loss near s: half of (s_hat - s)' Hessian(s) (s_hat - s)."""
-        return _Quadratic(self)(s_hat, s, **options)
+        batch = self._prepare(s_hat, s, where, weights, reduction, num_items, method=".quadratic")
+
+        def rows(x, u, xh, present):
+            if self.vector:
+                return (0.5 * row_sum(u * self.potential.hvp(x, u, where=present))[..., 0],)
+            return (0.5 * square(u) * self._curvature("newton", x, u, x),)
+
+        (value,) = batch.evaluate(rows)
+        return batch.reduced(value)
 
     # ------------------------------------------------------------------------------------------ targets as link values
 
@@ -443,22 +366,18 @@ class MatchingLoss(Loss):
         """The loss for targets y given as link values (probabilities, rates, margins) instead of scores.
 
         ``H(s_hat) - s_hat y + H*(y)``, the matching loss of s = h^-1(y) also where that is infinite; with
-        ``conjugate=False`` without H*(y): the familiar cross-entropy, Poisson and DPO losses. Same gradient.
+        ``conjugate=False`` without H*(y): the familiar cross-entropy, Poisson and DPO losses. Same gradient. Targets
+        outside the range of the link are an error in NumPy, and give NaN in PyTorch and JAX.
 
         Examples
         --------
         >>> MatchingLoss(Sigmoid()).fenchel_young(40.0, 1.0) == math.exp(-40.0)
         True
         """
-        batch = self._prepare_targets(s_hat, y, where, weights)
-        _check_reduction("MatchingLoss.fenchel_young", reduction, num_items)
-
-        def rows(y, u, s_hat, present):
-            value = _fenchel_young(self.potential, s_hat, y, present)
-            return (value if conjugate else value - _conjugate(self.potential, y, present),)
-
-        (value,) = _evaluate(batch, rows, self.vector)
-        return _reduced(batch, value, reduction, num_items, self.vector)
+        batch = self._prepare_targets(".fenchel_young", s_hat, y, where, weights, reduction, num_items)
+        function = _fenchel_young if conjugate else _without_conjugate
+        (value,) = batch.evaluate(lambda y, u, xh, present: (function(self.potential, xh, y, present),))
+        return batch.reduced(value)
 
     def fenchel_young_grad(
         self,
@@ -471,28 +390,27 @@ class MatchingLoss(Loss):
         num_items: Any = None,
     ) -> Any:
         """The gradient of :meth:`fenchel_young`, link(s_hat) - y."""
-        batch = self._prepare_targets(s_hat, y, where, weights)
-        _check_reduction("MatchingLoss.fenchel_young_grad", reduction, num_items)
+        batch = self._prepare_targets(".fenchel_young_grad", s_hat, y, where, weights, reduction, num_items)
 
-        def gradient(y, u, s_hat, present):
-            move = self.potential.link(s_hat, **self._options(present)) - y
+        def gradient(y, u, xh, present):
+            move = self.potential.link(xh, **self._options(present)) - y
             return (move if present is None else functions.where(present, move, 0.0),)
 
-        (move,) = _evaluate(batch, gradient, self.vector)
-        return self._scaled(batch, move, reduction, num_items)
+        (move,) = batch.evaluate(gradient)
+        return batch.scaled(move)
 
-    def _prepare_targets(self, s_hat: Any, y: Any, mask: Any, weights: Any) -> Batch:
-        who = "MatchingLoss.fenchel_young"
+    def _prepare_targets(self, method: str, *arguments: Any) -> Batch:
+        who = "MatchingLoss" + method
         if isinstance(self.potential, PerLabel):
-            raise TypeError(f"{who}: a PerLabel loss must get labels, not link values.")
-        batch = prepare(who, self.potential, s_hat, y, mask, weights, vector=self.vector, targets=True)
-        if batch.space is NumPy:
-            inside = self.potential.holds(batch.s_hat)
-            require_inside(who, "s_hat", batch.s_hat, inside, batch.present, "lie in the domain of the link")
-            values = self.potential.range if isinstance(self.potential, Curve) else REALS
-            slack = 1e-9 * max((math.fabs(e) for e in (values.low, values.high) if math.isfinite(e)), default=0.0)
-            inside = (batch.s >= values.low - slack) & (batch.s <= values.high + slack)
-            require_inside(who, "y", batch.s, inside, batch.present, f"lie in {values}, the range of the link")
+            raise TypeError(
+                f"{who}: the potential must not depend on the label, got PerLabel. Call the loss with labels."
+            )
+        batch = prepare(who, self.potential, *arguments, vector=self.vector, observed="y")
+        if has_plain_numbers(self.potential):
+            inside, condition, nearest = _attainable(self.potential, batch)
+            if batch.space is NumPy:
+                require_inside(who, "y", batch.s, inside, batch.present, condition)
+            batch.s = where(inside, nearest, math.nan)
         return batch
 
     # ------------------------------------------------------------------------------------------------- what it elicits
@@ -507,45 +425,22 @@ class MatchingLoss(Loss):
         >>> MatchingLoss(Exp()).minimiser([0.0, 2.0])
         1.43378...
         """
+        who = "MatchingLoss.minimiser"
         if isinstance(self.potential, PerLabel):
-            raise TypeError("MatchingLoss.minimiser: a PerLabel loss has no single link.")
-        if self.vector:
-            from selmatch.inversion import minimise_rows
-
-            return minimise_rows(self, s, weights)
-        batch = self._prepare(s, s, None, weights)
+            raise TypeError(f"{who}: the potential must have a single link, got PerLabel.")
+        batch = self._prepare(s, s, None, weights, method=".minimiser")
         if math.prod(batch.s.shape) == 0:
-            raise ValueError("MatchingLoss.minimiser: s must hold at least one score, got an empty array.")
+            raise ValueError(f"{who}: s must hold at least one score, got shape {tuple(batch.s.shape)}.")
+        if batch.space is NumPy and batch.weights is not None and not batch.weights.any():
+            raise ValueError(f"{who}: weights must not all be 0, got only zeros.")
+        if self.vector:
+            return minimise_rows(self.potential, batch)
         with np.errstate(all="ignore"):
-            best = _minimise(self.potential, batch)
-        if batch.listed:
-            return float(best)
-        return batch.s.dtype.type(best) if batch.space is NumPy else best
+            return batch.summed(minimise(self.potential, batch.s, batch.weights, batch.space))
 
 
 for _cls in (MatchingLoss, PerLabel):
     pytrees.announce(_cls)
-
-
-@dataclass(frozen=True)
-class _Quadratic(Loss):
-    """Half of d' Hessian(s) d."""
-
-    loss: MatchingLoss
-
-    @property
-    def potential(self) -> Any:
-        return self.loss.potential
-
-    @property
-    def vector(self) -> bool:
-        return self.loss.vector
-
-    def _rows(self, x, u, xh, present):
-        if not self.vector:
-            slope = self.potential.slope(x, x) if isinstance(self.potential, PerLabel) else self.potential.slope(x)
-            return 0.5 * slope * square(u)
-        return 0.5 * row_sum(u * self.potential.hvp(x, u, where=present))[..., 0]
 
 
 def _require_potential(potential: Any) -> None:
@@ -572,11 +467,9 @@ def _require_links(potential: Any) -> None:
         if curve.increasing is True or getattr(curve, "check", True) is False or not has_plain_numbers(curve):
             continue
         if curve.increasing is False:
-            scaling = ""
-            if curve.largest_gamma > 0:
-                gamma = float(f"{0.55 * curve.largest_gamma:.1g}")
-                scaling = f" As a scaling: CompositeSigmoid({curve!r}, gamma={gamma:g})."
-            raise ValueError(f"MatchingLoss: {curve!r} is not non-decreasing, so it is no link.{scaling}")
+            remedy = scalar_loss_with(curve)
+            remedy = f" As a scaling: {remedy}." if remedy else ""
+            raise ValueError(f"MatchingLoss: {curve!r} is not non-decreasing, so it is no link.{remedy}")
         fall = find_fall(curve)
         if fall is not None:
             a, b = fall
@@ -586,39 +479,60 @@ def _require_links(potential: Any) -> None:
             )
 
 
-# ---------------------------------------------------------------------------------------- Fenchel-Young and inversion
+# -------------------------------------------------------------------------------------------------- Fenchel-Young
 
 
-def _finite_inverse(curve: Curve, y: Array) -> Array:
-    """h^-1(y), with infinite scores replaced by finite ones beyond which the link is constant in any precision."""
-    return minimum(maximum(curve.inverse(y), -1e4), 1e4) if not curve.bounded else curve.inverse(y)
+def _attainable(potential: Any, batch: Batch) -> tuple[Array, str, Array]:
+    """Which targets are links of some (perhaps infinite) score, the condition in words, and the nearest such target."""
+    y, single = batch.s, batch.space.is_single(batch.s)
+    if isinstance(potential, CompositeSoftmax):
+        value = constant_value(potential.scaling)
+        if value is None or potential.anchor is not None:
+            return y == y, "be numbers", y
+        share = row_sum(y) / value
+        # soft labels in half precision add up to 1 only roughly
+        fits = (functions.abs(share - 1.0) <= 0.01) | (share == 0.0 if batch.present is not None else share != share)
+        factor = "" if value == 1.0 else f"{value:g} times "
+        return fits & (y / value >= 0.0), f"be {factor}probabilities that sum to 1 over the classes", y
+    values: Interval = (potential.curve if isinstance(potential, Separable) else potential).range
+    ends = [abs(e) for e in (values.low, values.high) if math.isfinite(e)]
+    slack = (1e-6 if single else 1e-14) * max(ends, default=0.0)
+    inside = (y >= values.low - slack) & (y <= values.high + slack)
+    return inside, f"lie in {values}, the range of the link", minimum(maximum(y, values.low), values.high)
 
 
-def _fenchel_young(potential: Any, s_hat: Array, y: Array, present: Array) -> Array:
+def _finite(x: Array) -> Array:
+    """x with infinite numbers replaced by finite ones, beyond which links that have a limit are constant."""
+    return where(x == math.inf, 1e15, where(x == -math.inf, -1e15, x))
+
+
+def _fenchel_young(potential: Any, s_hat: Array, y: Array, present: Array = None) -> Array:
     """H(s_hat) - s_hat y + H*(y) of each row."""
     if isinstance(potential, CompositeSoftmax):
         return _softmax_fenchel_young(potential, s_hat, y, present)
     if isinstance(potential, Separable):
-        value = _fenchel_young(potential.curve, s_hat, y, None)
-        return row_sum(value if present is None else where(present, value, 0.0))[..., 0]
+        return row_sum(_fenchel_young(potential.curve, s_hat, y))[..., 0]
     if potential.domain.open_low or potential.domain.open_high:
         # by duality in link space, where the scores near the open end are far apart
-        y_hat = potential(s_hat)
+        y_hat = _finite(potential(s_hat))
         return potential.inverted().remainder(y_hat, y - y_hat, y)
-    s = _finite_inverse(potential, y)
+    s = _finite(potential.inverse(y))
     value = potential.remainder(s, s_hat - s, s_hat)
     return value if potential.continuous else value + (potential(s) - y) * (s_hat - s)
 
 
-def _conjugate(potential: Any, y: Array, present: Array) -> Array:
-    """H*(y) of each row."""
+def _without_conjugate(potential: Any, s_hat: Array, y: Array, present: Array = None) -> Array:
+    """H(s_hat) - s_hat y of each row, where it can be had from the whole without cancellation."""
     if isinstance(potential, CompositeSoftmax):
-        return _softmax_conjugate(potential, y, present)
+        if constant_value(potential.scaling) is None or potential.anchor is not None:
+            return potential.primitive(s_hat, where=present) - row_sum(s_hat * y)[..., 0]
+        return _softmax_fenchel_young(potential, s_hat, y, present) - _softmax_conjugate(potential, y, present)
     if isinstance(potential, Separable):
-        value = _conjugate(potential.curve, y, None)
-        return row_sum(value if present is None else where(present, value, 0.0))[..., 0]
-    s = _finite_inverse(potential, y)
-    return y * s - potential.primitive(s)
+        return row_sum(_without_conjugate(potential.curve, s_hat, y))[..., 0]
+    # the conjugate from any score, here a central one: H*(y) = FY(s_0, y) - H(s_0) + s_0 y
+    centre = potential.point() + 0.0 * s_hat
+    conjugate = (_fenchel_young(potential, centre, y) - potential.primitive(centre)) + centre * y
+    return _fenchel_young(potential, s_hat, y) - conjugate
 
 
 def _shares(softmax: CompositeSoftmax, y: Array) -> Array:
@@ -626,8 +540,8 @@ def _shares(softmax: CompositeSoftmax, y: Array) -> Array:
     value = constant_value(softmax.scaling)
     if value is None or softmax.anchor is not None:
         raise TypeError(
-            "MatchingLoss.fenchel_young: for many classes the scaling must be constant (the standard Softmax) and "
-            "without anchor; give scores instead of link values, or use fenchel_young_grad."
+            "MatchingLoss.fenchel_young: the scaling must be constant (the standard Softmax) and without anchor, got "
+            f"{softmax!r}. Give scores instead of link values, or conjugate=False."
         )
     return y / value
 
@@ -637,7 +551,7 @@ def _softmax_fenchel_young(softmax: CompositeSoftmax, s_hat: Array, y: Array, pr
     t = _shares(softmax, y)
     rows = softmax._rows(s_hat, present)
     log_p = rows.y - rows.lse
-    rare = rows.p < 1e-30
+    rare = (rows.p < 1e-30) | (t == 0)
     p = where(rare, 1.0, rows.p)
     usual = k_scaled(p, where(rare, 0.0, t) - where(rare, 0.0, p), where(rare, 1.0, t))
     term = where(rare, xlogy(t, t) - t * where(rare, log_p, 0.0) - t + rows.p, usual)
@@ -645,28 +559,12 @@ def _softmax_fenchel_young(softmax: CompositeSoftmax, s_hat: Array, y: Array, pr
 
 
 def _softmax_conjugate(softmax: CompositeSoftmax, y: Array, present: Array) -> Array:
+    """H*(y) of each row, for a standard Softmax."""
     t = _shares(softmax, y)
     term = softmax.gamma * xlogy(t, t) - t * softmax.scaling.primitive(0.0 * t)
     if softmax.rho is not None:
         term = term - t * log(functions.like(softmax.rho, t))
     return row_sum(term if present is None else where(present, term, 0.0))[..., 0]
-
-
-def _minimise(curve: Curve, batch: Batch) -> Array:
-    """The z with weighted mean link difference 0: from h^-1 of the mean link, polished without cancellation."""
-    s, total = batch.s, batch.space.total
-    weights = 1.0 + 0.0 * s if batch.weights is None else batch.weights
-    mass = total(weights)
-    low, high = (s + 0.0).min(), (s + 0.0).max()
-    z = minimum(maximum(curve.inverse(total(weights * curve(s)) / mass), low), high)
-    z = where(isfinite(z), z, 0.5 * (low + high))
-    for _ in range(8):
-        slope = curve.slope(z)
-        step = total(weights * curve.difference(z + 0.0 * s, s - z, s)) / mass / where(slope > 0, slope, 1.0)
-        # a step of rounding size is the end; a wild one (a flat piece, a kink) is no improvement
-        usable = isfinite(step) & (slope > 0) & (z + step >= low) & (z + step <= high)
-        z = z + where(usable, step, 0.0)
-    return z
 
 
 # ------------------------------------------------------------------------------------------- losses to compare with
@@ -704,17 +602,17 @@ class CrossEntropy(Loss):
         return isinstance(self.potential, CompositeSoftmax)
 
     def _rows(self, x, u, xh, present):
-        return self.potential.cross_entropy(x, u, xh, **({"where": present} if self.vector else {}))
+        return self.potential.cross_entropy(x, u, xh, **self._options(present))
 
     def _gradient(self, x, u, xh, present):
-        return self.potential.cross_entropy_gradient(x, u, xh, **({"where": present} if self.vector else {}))
+        return self.potential.cross_entropy_gradient(x, u, xh, **self._options(present))
 
 
 @dataclass(frozen=True)
 class ReweightedSquare(Loss):
     r"""Squared error with weights that grow with the score: what people do without a matching loss.
 
-    .. math:: w \cdot (\hat s - s)^2, \qquad w(z) = \kappa (z - 	ext{low} + \delta)
+    .. math:: w \cdot (\hat s - s)^2, \qquad w(z) = \kappa (z - \text{low} + \delta)
 
     Weighted by the prediction it is neither convex nor bounded below: train with it only to see that.
 

@@ -93,7 +93,7 @@ class Dual:
         """Lets a user's formula say ``np.tanh(x)`` and makes NumPy arrays give way to dual numbers."""
         if method != "__call__" or kwargs:
             return NotImplemented
-        name = ufunc.__name__
+        name = str(ufunc.__name__)
         if name in _OPERATORS:
             return _OPERATORS[name](*inputs)
         function = _UFUNC_NAMES.get(name, name)
@@ -125,9 +125,10 @@ _OPERATORS = {
     "equal": _reflected(operator.eq),
     "not_equal": _reflected(operator.ne),
     "negative": operator.neg,
+    "reciprocal": lambda x: 1.0 / x,
     "positive": operator.pos,
 }
-_UFUNC_NAMES = {"absolute": "abs", "float_power": "power"}
+_UFUNC_NAMES = {"absolute": "abs", "fabs": "abs", "float_power": "power"}
 
 
 def _chain(name: str, derivative: Any) -> Any:
@@ -145,6 +146,7 @@ class DualNamespace:
     """The functions of formulas on dual numbers."""
 
     name = "dual numbers"
+    is_library = False
 
     exp = _chain("exp", lambda x, y: y)
     expm1 = _chain("expm1", lambda x, y: y + 1.0)
@@ -191,11 +193,13 @@ class DualNamespace:
 
     @staticmethod
     def minimum(a: Any, b: Any) -> Dual:
-        return DualNamespace.where(_parts(a)[0] <= _parts(b)[0], a, b)
+        a, b = (b, a) if f.is_number(a) else (a, b)
+        return DualNamespace.where(_parts(a)[0] > _parts(b)[0], b, a)  # NaN stays
 
     @staticmethod
     def maximum(a: Any, b: Any) -> Dual:
-        return DualNamespace.where(_parts(a)[0] >= _parts(b)[0], a, b)
+        a, b = (b, a) if f.is_number(a) else (a, b)
+        return DualNamespace.where(_parts(a)[0] < _parts(b)[0], b, a)
 
     @staticmethod
     def arctan2(y: Any, x: Any) -> Dual:

@@ -1,8 +1,7 @@
 """How each array library spells the functions that formulas use.
 
 A namespace is a class that is never instantiated; :mod:`selmatch.functions` finds it by the type of the argument.
-PyTorch and JAX are imported by :func:`torch_namespace` and :func:`jax_namespace`, which run only when a user has
-imported them.
+Those of PyTorch and JAX are in modules of their own, which are imported only when a user has imported the framework.
 """
 
 from __future__ import annotations
@@ -31,10 +30,15 @@ def copy_names(namespace: type, library: Any, names: dict[str, str]) -> type:
     return namespace
 
 
+def standard_names(*written_out: str) -> dict[str, str]:
+    return {ours: theirs for ours, theirs in STANDARD_NAME.items() if ours not in written_out}
+
+
 class NumPy:
     """NumPy arrays and scalars."""
 
     name = "NumPy"
+    is_library = True
     abs = staticmethod(np.abs)
     where = staticmethod(np.where)
     minimum = staticmethod(np.minimum)
@@ -67,6 +71,10 @@ class NumPy:
     @staticmethod
     def row_sum(x):
         return np.sum(x, axis=-1, keepdims=True)
+
+    @staticmethod
+    def layer_sum(x):
+        return np.sum(x, axis=0)
 
     @staticmethod
     def row_max(x):
@@ -128,13 +136,16 @@ def _on_float(name: str, function: Any) -> Any:
         with np.errstate(all="ignore"):
             return float(function(*args))
 
+    if quick is None:
+        return careful
+
     def apply(*args):
         try:
             return quick(*args)
         except (OverflowError, ValueError):
             return careful(*args)
 
-    return careful if quick is None else apply
+    return apply
 
 
 _MATH_NAME = {"arcsin": "asin", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "power": "pow", "abs": "fabs"}
@@ -183,209 +194,12 @@ for _name in (*SAME_NAME, *STANDARD_NAME, "abs", "minimum", "maximum", "fold", "
         setattr(Float, _name, staticmethod(_on_float(_name, getattr(NumPy, _name))))
 
 
-def torch_namespace() -> type:
-    """The namespace of PyTorch."""
-    import torch
-
-    # torch.compile folds these calls away; a clamp has derivative 1 at its bound, where torch.maximum has 1/2.
-    class Torch:
-        name = "PyTorch"
-        abs = staticmethod(torch.abs)
-        where = staticmethod(torch.where)
-
-        @staticmethod
-        def minimum(a, b):
-            if is_number(b):
-                return torch.clamp(a, max=b)
-            return torch.clamp(b, max=a) if is_number(a) else torch.minimum(a, b)
-
-        @staticmethod
-        def maximum(a, b):
-            if is_number(b):
-                return torch.clamp(a, min=b)
-            return torch.clamp(b, min=a) if is_number(a) else torch.maximum(a, b)
-
-        @staticmethod
-        def fold(x):
-            return torch.where(x > 0, -x, x)
-
-        @staticmethod
-        def positive_part(x):
-            return torch.where(x > 0, x, 0.0)
-
-        @staticmethod
-        def side(x):
-            return torch.where(x < 0, -1.0, 1.0)
-
-        @staticmethod
-        def within(x, bound):
-            return torch.where(torch.abs(x) <= bound, x, 0.0)
-
-        @staticmethod
-        def double(x):
-            return x if x.device.type == "mps" else x.double()  # Apple GPUs have no double precision
-
-        @staticmethod
-        def xlogy(x, y):
-            return torch.xlogy(x, y)
-
-        @staticmethod
-        def row_sum(x):
-            return torch.sum(x, dim=-1, keepdim=True)
-
-        @staticmethod
-        def row_max(x):
-            return torch.amax(x, dim=-1, keepdim=True)
-
-        @staticmethod
-        def like(values, x):
-            if isinstance(values, torch.Tensor):
-                return values.to(dtype=x.dtype, device=x.device)
-            if any(isinstance(value, torch.Tensor) for value in values):
-                return torch.stack([torch.as_tensor(v, dtype=x.dtype, device=x.device) for v in values])
-            return torch.tensor(values, dtype=x.dtype, device=x.device)
-
-        @staticmethod
-        def is_single(x):
-            return x.dtype != torch.float64
-
-        @staticmethod
-        def is_floating(x):
-            return x.dtype.is_floating_point
-
-        @staticmethod
-        def widen(x):
-            return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-
-        @staticmethod
-        def cast(x, like):
-            return x.to(like.dtype)
-
-        @staticmethod
-        def ready(s_hat, s):
-            return (
-                type(s) is torch.Tensor
-                and s.dtype is s_hat.dtype
-                and s.shape == s_hat.shape
-                and (s.dtype is torch.float32 or s.dtype is torch.float64)
-            )
-
-        @staticmethod
-        def total(x):
-            return torch.sum(x)
-
-        @staticmethod
-        def row_any(x):
-            return torch.any(x, dim=-1)
-
-        @staticmethod
-        def broadcast(x, shape):
-            return torch.broadcast_to(x, shape)
-
-        @staticmethod
-        def outer(x, y):
-            return x.unsqueeze(-1) * y.unsqueeze(-2)
-
-        @staticmethod
-        def diagonal_matrix(x):
-            return torch.diag_embed(x)
-
-    return copy_names(Torch, torch, {**{name: name for name in SAME_NAME}, **STANDARD_NAME})
-
-
-def jax_namespace() -> type:
-    """The namespace of JAX."""
-    import jax
-    import jax.numpy as jnp
-
-    class Jax:
-        name = "JAX"
-        abs = staticmethod(jnp.abs)
-        where = staticmethod(jnp.where)
-        minimum = staticmethod(jnp.minimum)
-        maximum = staticmethod(jnp.maximum)
-        xlogy = staticmethod(jax.scipy.special.xlogy)
-
-        @staticmethod
-        def fold(x):
-            return jnp.where(x > 0, -x, x)
-
-        @staticmethod
-        def positive_part(x):
-            return jnp.where(x > 0, x, 0)
-
-        @staticmethod
-        def side(x):
-            return jnp.where(x < 0, -1.0, 1.0)
-
-        @staticmethod
-        def within(x, bound):
-            return jnp.where(jnp.abs(x) <= bound, x, 0)
-
-        @staticmethod
-        def double(x):
-            return x.astype(jnp.float64) if jax.config.jax_enable_x64 else x
-
-        @staticmethod
-        def row_sum(x):
-            return jnp.sum(x, axis=-1, keepdims=True)
-
-        @staticmethod
-        def row_max(x):
-            return jnp.max(x, axis=-1, keepdims=True)
-
-        @staticmethod
-        def like(values, x):
-            return jnp.asarray(values, dtype=x.dtype)
-
-        @staticmethod
-        def is_single(x):
-            return x.dtype.itemsize <= 4
-
-        @staticmethod
-        def is_floating(x):
-            return jnp.issubdtype(x.dtype, jnp.floating)
-
-        @staticmethod
-        def widen(x):
-            return x.astype(jnp.float32) if x.dtype in (jnp.float16, jnp.bfloat16) else x
-
-        @staticmethod
-        def cast(x, like):
-            return x.astype(like.dtype)
-
-        @staticmethod
-        def ready(s_hat, s):
-            return False
-
-        @staticmethod
-        def total(x):
-            return jnp.sum(x)
-
-        @staticmethod
-        def row_any(x):
-            return jnp.any(x, axis=-1)
-
-        @staticmethod
-        def broadcast(x, shape):
-            return jnp.broadcast_to(x, shape)
-
-        @staticmethod
-        def outer(x, y):
-            return x[..., :, None] * y[..., None, :]
-
-        @staticmethod
-        def diagonal_matrix(x):
-            return x[..., :, None] * jnp.eye(x.shape[-1], dtype=x.dtype)
-
-    return copy_names(Jax, jnp, {name: name for name in (*SAME_NAME, *STANDARD_NAME)})
-
-
 def standard_namespace(library: Any) -> type:
     """A namespace from any library that follows the Python array API standard (CuPy, dpnp, ...)."""
 
     class Standard:
         name = getattr(library, "__name__", "array API")
+        is_library = True
         abs = staticmethod(library.abs)
 
         @staticmethod
@@ -401,15 +215,23 @@ def standard_namespace(library: Any) -> type:
 
         @staticmethod
         def minimum(a, b):
-            return Standard.where(a < b, a, b)
+            a, b = (b, a) if is_number(a) else (a, b)
+            return Standard.where(a > b, b, a)  # NaN stays
 
         @staticmethod
         def maximum(a, b):
-            return Standard.where(a > b, a, b)
+            a, b = (b, a) if is_number(a) else (a, b)
+            return Standard.where(a < b, b, a)
 
         @staticmethod
         def power(x, d):
+            x = Standard._array(x, d)
             return library.pow(x, Standard._array(d, x))
+
+        @staticmethod
+        def arctan2(y, x):
+            y = Standard._array(y, x)
+            return library.atan2(y, Standard._array(x, y))
 
         @staticmethod
         def fold(x):
@@ -438,6 +260,10 @@ def standard_namespace(library: Any) -> type:
         @staticmethod
         def row_sum(x):
             return library.sum(x, axis=-1, keepdims=True)
+
+        @staticmethod
+        def layer_sum(x):
+            return library.sum(x, axis=0)
 
         @staticmethod
         def row_max(x):
@@ -487,8 +313,7 @@ def standard_namespace(library: Any) -> type:
         def diagonal_matrix(x):
             return x[..., :, None] * library.eye(x.shape[-1], dtype=x.dtype)
 
-    renamed = {ours: theirs for ours, theirs in STANDARD_NAME.items() if ours != "power"}
-    return copy_names(Standard, library, {**{name: name for name in SAME_NAME}, **renamed})
+    return copy_names(Standard, library, {**{name: name for name in SAME_NAME}, **standard_names("power", "arctan2")})
 
 
 def loaded(library: str) -> bool:

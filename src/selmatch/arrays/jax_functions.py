@@ -1,0 +1,106 @@
+"""How JAX spells the functions that formulas use; imported only when a user has imported JAX."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from selmatch.arrays.namespaces import SAME_NAME, STANDARD_NAME, copy_names, is_number
+
+
+class Jax:
+    name = "JAX"
+    is_library = True
+    abs = staticmethod(jnp.abs)
+    where = staticmethod(jnp.where)
+    xlogy = staticmethod(jax.scipy.special.xlogy)
+
+    # at a bound that is a number the derivative is 1, as in torch.clamp, where jnp.minimum has 1/2
+    @staticmethod
+    def minimum(a, b):
+        a, b = (b, a) if is_number(a) else (a, b)
+        return jnp.where(a > b, b, a) if is_number(b) else jnp.minimum(a, b)
+
+    @staticmethod
+    def maximum(a, b):
+        a, b = (b, a) if is_number(a) else (a, b)
+        return jnp.where(a < b, b, a) if is_number(b) else jnp.maximum(a, b)
+
+    @staticmethod
+    def fold(x):
+        return jnp.where(x > 0, -x, x)
+
+    @staticmethod
+    def positive_part(x):
+        return jnp.where(x > 0, x, 0)
+
+    @staticmethod
+    def side(x):
+        return jnp.where(x < 0, -1.0, 1.0)
+
+    @staticmethod
+    def within(x, bound):
+        return jnp.where(jnp.abs(x) <= bound, x, 0)
+
+    @staticmethod
+    def double(x):
+        return x.astype(jnp.float64) if jax.config.read("jax_enable_x64") else x
+
+    @staticmethod
+    def row_sum(x):
+        return jnp.sum(x, axis=-1, keepdims=True)
+
+    @staticmethod
+    def layer_sum(x):
+        return jnp.sum(x, axis=0)
+
+    @staticmethod
+    def row_max(x):
+        return jnp.max(x, axis=-1, keepdims=True)
+
+    @staticmethod
+    def like(values, x):
+        return jnp.asarray(values, dtype=x.dtype)
+
+    @staticmethod
+    def is_single(x):
+        return x.dtype.itemsize <= 4
+
+    @staticmethod
+    def is_floating(x):
+        return jnp.issubdtype(x.dtype, jnp.floating)
+
+    @staticmethod
+    def widen(x):
+        return x.astype(jnp.float32) if x.dtype in (jnp.float16, jnp.bfloat16) else x
+
+    @staticmethod
+    def cast(x, like):
+        return x.astype(like.dtype)
+
+    @staticmethod
+    def ready(s_hat, s):
+        return False
+
+    @staticmethod
+    def total(x):
+        return jnp.sum(x)
+
+    @staticmethod
+    def row_any(x):
+        return jnp.any(x, axis=-1)
+
+    @staticmethod
+    def broadcast(x, shape):
+        return jnp.broadcast_to(x, shape)
+
+    @staticmethod
+    def outer(x, y):
+        return x[..., :, None] * y[..., None, :]
+
+    @staticmethod
+    def diagonal_matrix(x):
+        return x[..., :, None] * jnp.eye(x.shape[-1], dtype=x.dtype)
+
+
+copy_names(Jax, jnp, {name: name for name in (*SAME_NAME, *STANDARD_NAME)})

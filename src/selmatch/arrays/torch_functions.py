@@ -1,0 +1,126 @@
+"""How PyTorch spells the functions that formulas use; imported only when a user has imported PyTorch.
+
+A clamp has derivative 1 at its bound, where torch.maximum has 1/2.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from selmatch.arrays.namespaces import SAME_NAME, copy_names, is_number, standard_names
+
+
+class Torch:
+    name = "PyTorch"
+    is_library = True
+    abs = staticmethod(torch.abs)
+    where = staticmethod(torch.where)
+
+    @staticmethod
+    def minimum(a, b):
+        if is_number(b):
+            return torch.clamp(a, max=b)
+        return torch.clamp(b, max=a) if is_number(a) else torch.minimum(a, b)
+
+    @staticmethod
+    def maximum(a, b):
+        if is_number(b):
+            return torch.clamp(a, min=b)
+        return torch.clamp(b, min=a) if is_number(a) else torch.maximum(a, b)
+
+    @staticmethod
+    def arctan2(y, x):
+        y = torch.full_like(x, y) if is_number(y) else y
+        return torch.atan2(y, torch.full_like(y, x) if is_number(x) else x)
+
+    @staticmethod
+    def fold(x):
+        return torch.where(x > 0, -x, x)
+
+    @staticmethod
+    def positive_part(x):
+        return torch.where(x > 0, x, 0.0)
+
+    @staticmethod
+    def side(x):
+        return torch.where(x < 0, -1.0, 1.0)
+
+    @staticmethod
+    def within(x, bound):
+        return torch.where(torch.abs(x) <= bound, x, 0.0)
+
+    @staticmethod
+    def double(x):
+        return x if x.device.type == "mps" else x.double()  # Apple GPUs have no double precision
+
+    @staticmethod
+    def xlogy(x, y):
+        return torch.xlogy(x, y)
+
+    @staticmethod
+    def row_sum(x):
+        return torch.sum(x, dim=-1, keepdim=True)
+
+    @staticmethod
+    def layer_sum(x):
+        return torch.sum(x, dim=0)
+
+    @staticmethod
+    def row_max(x):
+        return torch.amax(x, dim=-1, keepdim=True)
+
+    @staticmethod
+    def like(values, x):
+        if isinstance(values, torch.Tensor):
+            return values.to(dtype=x.dtype, device=x.device)
+        if any(isinstance(value, torch.Tensor) for value in values):
+            return torch.stack([torch.as_tensor(v, dtype=x.dtype, device=x.device) for v in values])
+        return torch.tensor(values, dtype=x.dtype, device=x.device)
+
+    @staticmethod
+    def is_single(x):
+        return x.dtype != torch.float64
+
+    @staticmethod
+    def is_floating(x):
+        return x.dtype.is_floating_point
+
+    @staticmethod
+    def widen(x):
+        return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+    @staticmethod
+    def cast(x, like):
+        return x.to(like.dtype)
+
+    @staticmethod
+    def ready(s_hat, s):
+        return (
+            type(s) is torch.Tensor
+            and s.dtype is s_hat.dtype
+            and s.shape == s_hat.shape
+            and (s.dtype is torch.float32 or s.dtype is torch.float64)
+        )
+
+    @staticmethod
+    def total(x):
+        return torch.sum(x)
+
+    @staticmethod
+    def row_any(x):
+        return torch.any(x, dim=-1)
+
+    @staticmethod
+    def broadcast(x, shape):
+        return torch.broadcast_to(x, shape)
+
+    @staticmethod
+    def outer(x, y):
+        return x.unsqueeze(-1) * y.unsqueeze(-2)
+
+    @staticmethod
+    def diagonal_matrix(x):
+        return torch.diag_embed(x)
+
+
+copy_names(Torch, torch, {**{name: name for name in SAME_NAME}, **standard_names("arctan2")})
