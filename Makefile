@@ -19,7 +19,7 @@ ifdef PIP_INDEX_URL
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 
-.PHONY: help demo test test-full test-slow bench lint clean
+.PHONY: help demo test test-full test-slow bench lint types clean
 
 help:
 	@echo "make demo       a short tour in the terminal, with one picture"
@@ -27,7 +27,8 @@ help:
 	@echo "make test-full  the same with 2,000 random examples per property"
 	@echo "make test-slow  integrations that take minutes"
 	@echo "make bench      the measurements behind the documentation"
-	@echo "make lint       ruff and pyright"
+	@echo "make lint       ruff"
+	@echo "make types      pyright"
 	@echo "make clean      remove everything that make has made, .venv included"
 
 demo: $(if $(wildcard $(VENV)/.dev),$(VENV)/.dev,$(VENV)/.demo)
@@ -49,6 +50,9 @@ bench: $(VENV)/.dev
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+# pyright fetches itself from the npm registry the first time.
+types: $(VENV)/.dev
 	$(BIN)/pyright
 
 clean:

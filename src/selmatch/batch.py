@@ -19,7 +19,7 @@ Array = Any
 CHUNK_BYTES = 1 << 16
 
 
-@dataclass
+@dataclass(slots=True)
 class Batch:
     """Checked arrays of one library and one shape, and how to reduce the losses computed from them.
 
@@ -101,6 +101,8 @@ class Batch:
             value = where(self.weights == 0, 0.0, value) * self.weights
         if self.reduction == "none":
             return self.finished(value)
+        if self.reduction == "mean" and self.weights is None and self.num_items is None and 0 not in self.rows:
+            return self.summed(self.space.mean(value))
         total = self.space.total(value)
         if self.reduction == "mean":
             total = total / self._denominator()
@@ -170,6 +172,8 @@ def _common_space(who: str, given: dict[str, Any]) -> type:
         if x is not None and not is_number(x):
             space = namespace_of(x)
             found.setdefault(space.name, (name, space))
+    if found.keys() == {"NumPy", "JAX"}:
+        return found["JAX"][1]  # JAX users mix them freely
     if len(found) > 1:
         mixture = " and ".join(f"{name} from {library}" for library, (name, _) in found.items())
         raise TypeError(f"{who}: arrays must come from one library, got {mixture}. Convert one of them.")
@@ -358,6 +362,10 @@ def prepare(
     given = {"s_hat": s_hat, observed: s, "where": mask, "weights": weights}
     s_hat, s, mask, weights = (_converted(who, name, x) for name, x in given.items())
     space = _common_space(who, dict(zip(given, (s_hat, s, mask, weights), strict=True)))
+    if space.name == "JAX":
+        s_hat, s, mask, weights = (
+            space.adopt(x) if isinstance(x, np.ndarray) else x for x in (s_hat, s, mask, weights)
+        )
     like = s_hat if not is_number(s_hat) else s
     given_s = s
     s_hat, s, wide = _as_floats(who, s_hat, s, observed, space)

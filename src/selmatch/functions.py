@@ -236,8 +236,7 @@ def xlogy(x: Array, y: Array) -> Array:
 
 def square(x: Array) -> Array:
     """``x**2``; unlike ``x * x`` an interval knows that it is not negative."""
-    square_of = getattr(namespace_of(x), "square", None)
-    return x * x if square_of is None else square_of(x)
+    return namespace_of(x).square(x)
 
 
 def reciprocal(x: Array) -> Array:

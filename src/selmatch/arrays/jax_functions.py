@@ -87,6 +87,14 @@ class Jax:
         return jnp.sum(x)
 
     @staticmethod
+    def mean(x):
+        return jnp.mean(x)
+
+    @staticmethod
+    def adopt(x):
+        return jnp.asarray(x)
+
+    @staticmethod
     def row_any(x):
         return jnp.any(x, axis=-1)
 

@@ -91,7 +91,7 @@ class Torch:
 
     @staticmethod
     def cast(x, like):
-        return x.to(like.dtype)
+        return x if x.dtype is like.dtype else x.to(like.dtype)
 
     @staticmethod
     def ready(s_hat, s):
@@ -105,6 +105,10 @@ class Torch:
     @staticmethod
     def total(x):
         return torch.sum(x)
+
+    @staticmethod
+    def mean(x):
+        return torch.mean(x)
 
     @staticmethod
     def row_any(x):
