@@ -169,14 +169,11 @@ copy_names(NumPy, np, {name: name for name in (*SAME_NAME, *STANDARD_NAME)})
 
 def _on_float(name: str, function: Any) -> Any:
     """A function on Python floats: as in :mod:`math`, with NumPy's infinities and NaN instead of exceptions."""
-    quick = getattr(math, _MATH_NAME.get(name, name), None)
+    quick = getattr(math, _MATH_NAME.get(name, name))
 
     def careful(*args):
         with np.errstate(all="ignore"):
             return float(function(*args))
-
-    if quick is None:
-        return careful
 
     def apply(*args):
         try:
@@ -212,6 +209,30 @@ class Float(NumPy):
         return x * x
 
     @staticmethod
+    def sign(x):
+        return float((x > 0) - (x < 0)) if x == x else x
+
+    @staticmethod
+    def minimum(a, b):
+        return float(b if b < a or b != b else a)  # NaN stays
+
+    @staticmethod
+    def maximum(a, b):
+        return float(b if b > a or b != b else a)
+
+    @staticmethod
+    def fold(x):
+        return -math.fabs(x)
+
+    @staticmethod
+    def positive_part(x):
+        return x if x > 0 else 0.0 * x
+
+    @staticmethod
+    def xlogy(x, y):
+        return x * (Float.log(y) if x != 0 else 0.0)  # type: ignore[attr-defined]
+
+    @staticmethod
     def within(x, bound):
         return min(max(x, -bound), bound)
 
@@ -232,8 +253,8 @@ class Float(NumPy):
         return False
 
 
-for _name in (*SAME_NAME, *STANDARD_NAME, "abs", "minimum", "maximum", "fold", "positive_part", "xlogy"):
-    if _name not in ("isfinite", "square"):
+for _name in (*SAME_NAME, *STANDARD_NAME, "abs"):
+    if _name not in vars(Float):
         setattr(Float, _name, staticmethod(_on_float(_name, getattr(NumPy, _name))))
 
 
