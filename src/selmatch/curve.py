@@ -208,8 +208,7 @@ class Curve:
 
     def secant(self, x: Array, u: Array, xh: Array = None) -> Array:
         """``(g(x + u) - g(x)) / u``, and the slope where u = 0: a curvature that is stable from any start."""
-        still = u == 0
-        return where(still, self.slope(x), self.difference(x, u, xh) / where(still, 1.0, u))
+        return functions.quotient(self.difference(x, u, xh), u, self.slope(x))
 
     # ---------------------------------------------------------------------------------- the curve as a potential
 

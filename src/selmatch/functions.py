@@ -22,7 +22,7 @@ from selmatch.arrays.namespaces import is_number, loaded
 __all__ = [
     "abs", "arcsin", "arcsinh", "arctan", "arctan2", "cos", "cosh", "end", "exp", "expm1", "fold", "hyperbolic",
     "hypot1", "isfinite", "k_scaled", "layer_sum", "like", "log", "log1p", "log_ratio", "logit", "maximum", "minimum",
-    "mirror", "namespace_of", "not_negative", "omega", "phi", "positive_part", "power", "psi", "psi_series",
+    "mirror", "namespace_of", "not_negative", "omega", "phi", "positive_part", "power", "psi", "psi_series", "quotient",
     "reciprocal", "register", "row_max", "row_sum", "scaled_expm1", "scaled_phi", "side", "sigmoid", "sigmoid_times",
     "sign", "sin", "sinh", "softplus", "sqrt", "square", "tan", "tanh", "where", "within", "xlogy",
 ]  # fmt: skip
@@ -74,7 +74,6 @@ def register_loaded_frameworks() -> None:
             from selmatch.arrays.jax_functions import Jax
 
             _frameworks["jax"] = Jax
-
             pytrees.register_all()
 
 
@@ -401,6 +400,12 @@ def scaled_expm1(e: Array, eh: Array, u: Array) -> Array:
 def end(x: Array, u: Array, xh: Array) -> Array:
     """The end point xh of a move by u from x, unless the caller knows it already."""
     return x + u if xh is None else xh
+
+
+def quotient(rise: Array, u: Array, limit: Array) -> Array:
+    """``rise / u``, and its limit where u is 0."""
+    still = u == 0
+    return where(still, limit, rise / where(still, 1.0, u))
 
 
 def not_negative(x: Array) -> Array:

@@ -315,8 +315,7 @@ class MatchingLoss(Loss):
         newton = self.potential.slope(xh, x) if isinstance(self.potential, PerLabel) else self.potential.slope(xh)
         if kind == "newton":
             return newton
-        still = u == 0
-        return where(still, newton, self.potential.difference(x, u, xh) / where(still, 1.0, u))
+        return functions.quotient(self.potential.difference(x, u, xh), u, newton)
 
     def hvp(self, s_hat: Any, v: Any) -> Any:
         """Hessian of each row's loss at s_hat times v; O(K) for many classes."""
@@ -460,9 +459,10 @@ def _require_links(potential: Any) -> None:
     """Refuse curves that decrease."""
     if isinstance(potential, CompositeSoftmax):
         return  # checked when it was made
-    curves = potential.curves if isinstance(potential, PerLabel) else (getattr(potential, "curve", potential),)
-    if isinstance(potential, Curve):
-        curves = (potential,)
+    if isinstance(potential, PerLabel):
+        curves = potential.curves
+    else:
+        curves = (potential.curve if isinstance(potential, Separable) else potential,)
     for curve in curves:
         if curve.increasing is True or getattr(curve, "check", True) is False or not has_plain_numbers(curve):
             continue
