@@ -72,6 +72,7 @@ def test_every_transformation_can_be_traced(loss):
         assert full.shape == s_hat.shape + s_hat.shape[1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", SOME, ids=repr)
 def test_jit_of_vmap_of_value_gradient_and_hessian(loss):
     s_hat, s = generic(loss)

@@ -400,6 +400,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("between", ["sm.Identity()", "early(torch.zeros(1), torch.zeros(1))"])
 def test_compiles_when_torch_is_imported_last(between):
     # the library meets torch when the next object is made, or at the first eager call
