@@ -19,13 +19,14 @@ ifdef PIP_INDEX_URL
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 
-.PHONY: help demo test test-full test-slow bench lint types clean
+.PHONY: help demo test test-full test-slow fuzz bench lint types clean
 
 help:
 	@echo "make demo       a short tour in the terminal, with one picture"
 	@echo "make test       the test suite"
 	@echo "make test-full  the same with 2,000 random examples per property"
 	@echo "make test-slow  integrations that take minutes"
+	@echo "make fuzz       100,000 random formulas and spec files (COUNT=..., SEED=...)"
 	@echo "make bench      the measurements behind the documentation"
 	@echo "make lint       ruff"
 	@echo "make types      pyright"
@@ -43,6 +44,11 @@ test-full: $(VENV)/.dev
 # pytest's status 5 says that no test is marked slow.
 test-slow: $(VENV)/.dev
 	$(PYTEST) -m slow || [ $$? -eq 5 ]
+
+COUNT ?= 100000
+SEED  ?= 0
+fuzz: $(VENV)/.dev
+	PYTHONPATH=tests $(BIN)/python -m fuzzing --count $(COUNT) --seed $(SEED)
 
 bench: $(VENV)/.dev
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
@@ -66,7 +72,7 @@ $(VENV)/.base:
 	@touch $@
 
 $(VENV)/.demo: $(INPUTS) | $(VENV)/.base
-	$(call install,plots)
+	$(call install,plots$(comma)proofs)
 	@touch $@
 
 $(VENV)/.dev: $(INPUTS) | $(VENV)/.base

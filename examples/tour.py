@@ -1,5 +1,6 @@
-"""A short tour: a loss for people who care about long visits, next to squared error. Run it with `make demo`."""
+"""A short tour: losses for people who care about long visits, next to squared error. Run it with `make demo`."""
 
+import textwrap
 from decimal import Decimal
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import selmatch as sm
+
+OUTPUT = Path("demo_output")
 
 # Visits to a page, in minutes. Long visits are what we want to get right. The slope of the link says how much: it is 1
 # at five minutes, as for squared error, less below and more above.
@@ -66,6 +69,19 @@ def float32_near_the_target() -> None:
     print("selmatch computes the loss as a remainder, without that subtraction.")
 
 
+def from_a_wish_to_a_file() -> None:
+    visits = np.random.default_rng(0).lognormal(mean=1.0, sigma=0.8, size=2000)
+    wished = sm.focus("high", data=visits, top=0.1, strength=8.0)
+    print('sm.focus("high", data=visits, top=0.1, strength=8.0).explain()\n')
+    print(textwrap.indent(str(wished.explain()), "  "))
+    OUTPUT.mkdir(exist_ok=True)
+    wished.save(OUTPUT / "loss.toml")
+    print(f"\nSaved to {OUTPUT / 'loss.toml'} and loaded again: {sm.load(OUTPUT / 'loss.toml') == wished}.")
+    print("A link may also be a formula, and is looked at before it is used:")
+    for formula in ("z + 0.9*tanh(3*(z-1)) - 0.9*tanh(z)", "z - 1.001*tanh(z)"):
+        print(f"  {formula:<36} {sm.certify.convex(sm.parse(formula))}")
+
+
 def picture() -> Path:
     z = np.linspace(0.0, 10.0, 400)
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
@@ -79,8 +95,8 @@ def picture() -> Path:
         right.plot(s, 0.0, "o", color="black")
         right.annotate(f"observed: {s:g}", (s, 0.0), (0, -7), textcoords="offset points", ha="center", va="top")
     right.set(title="What each prediction costs", xlabel="predicted minutes", ylabel="loss", ylim=(-2, 20))
-    path = Path("demo_output") / "tour.png"
-    path.parent.mkdir(exist_ok=True)
+    OUTPUT.mkdir(exist_ok=True)
+    path = OUTPUT / "tour.png"
     figure.savefig(path, dpi=120)
     return path
 
@@ -92,4 +108,6 @@ if __name__ == "__main__":
     what_it_elicits()
     print("\n3. Close to the target")
     float32_near_the_target()
+    print("\n4. From a wish to a file")
+    from_a_wish_to_a_file()
     print(f"\nThe picture: {picture()}")

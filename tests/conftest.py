@@ -35,6 +35,7 @@ KINKED = [
     sm.CompositeSigmoid(sm.SmeLU(c=1.0)),
     sm.Piecewise((-1.0, 0.5, 2.0), (sm.Polynomial((0.0, 0.0, 0.0, 1.0), -1.0), sm.Polynomial((4.0, 0.5), 0.5))),
     sm.Piecewise((0.0, 1.0, 3.0), (sm.Constant(0.0), sm.Exp())),
+    sm.FromSensitivity((-1.0, 0.5, 0.5, 2.0), (0.25, 1.0, 2.0, 0.0)),
 ]  # fmt: skip
 JUMPING = [sm.Step(), sm.Sign(), sm.Staircase((-1.0, 1.0), (1.0, 2.0), base=-0.5)]
 SCALINGS = [sm.Constant(), sm.Cosh(), sm.AbsPower(d=1.0, c=2.0), sm.AbsPower(d=2.5, c=0.5)]

@@ -67,6 +67,28 @@ def _piecewise(curve: sm.Piecewise) -> tuple[Exact, Exact]:
     return value, primitive
 
 
+def _drawn(curve: sm.FromSensitivity) -> tuple[Exact, Exact]:
+    """Integrals of straight pieces of h' from 0; smooth drawings have their own reference."""
+    assert not curve.smooth
+    knots, values = [mpf(t) for t in curve.knots], [mpf(v) for v in curve.values]
+    far = mpf(10) ** 400
+    ends = [(-far, knots[0], values[0], values[0]), (knots[-1], far, values[-1], values[-1])]
+    pieces = [*zip(knots, knots[1:], values, values[1:], strict=False), *ends]
+
+    def integral(x: mpf, weight: Exact) -> mpf:
+        """Of h'(t) weight(t) from 0 to x; Simpson's rule is exact for products of two straight lines."""
+        total = mpf(0)
+        for a, b, va, vb in pieces:
+            low, high = (min(max(t, a), b) for t in (mpf(0), x))
+            if low != high:
+                nodes = (low, (low + high) / 2, high)
+                at = [(va + (vb - va) * (t - a) / (b - a)) * weight(t) for t in nodes]
+                total += (high - low) * (at[0] + 4 * at[1] + at[2]) / 6
+        return total
+
+    return lambda x: integral(x, lambda t: mpf(1)), lambda x: integral(x, lambda t: x - t)
+
+
 def _inverse(curve: sm.Inverse) -> tuple[Exact, Exact]:
     g, G = formulas(curve.curve)
 
@@ -171,6 +193,8 @@ def formulas(curve: sm.Curve) -> tuple[Exact, Exact]:
             return _clipped(inner, low, high)
         case sm.Piecewise():
             return _piecewise(curve)
+        case sm.FromSensitivity():
+            return _drawn(curve)
         case sm.CompositeSigmoid():
             return _composite(curve)
     raise NotImplementedError(f"references: no formula for {curve!r}")
@@ -243,6 +267,8 @@ def kinks(curve: sm.Curve) -> tuple[float, ...]:
             return thresholds
         case sm.Capped(inner, low, high):
             return (*(t for t in (low, high) if t is not None), *kinks(inner))
+        case sm.FromSensitivity(knots):
+            return knots
         case sm.Piecewise(knots, pieces):
             return (*knots, *(t for piece in pieces for t in kinks(piece)))
         case sm.Sum(curves):

@@ -257,10 +257,10 @@ def test_a_q_that_is_not_convex_is_refused_with_a_witness_that_is_true(scaling, 
         sm.CompositeSoftmax(scaling, gamma)
     number = r"(-?[\d.e+-]+)"
     found = re.search(
-        rf"got a negative loss of {number} at s = \({number}, .*\), s_hat = \({number}, .*\), for every gamma",
+        rf"got L\(s_hat = \({number}, .*\), s = \({number}, .*\)\) = {number} < 0, with every gamma",
         str(caught.value),
     )
-    value, s, s_hat = map(float, found.groups())
+    s_hat, s, value = map(float, found.groups())
     assert value < 0
     assert unchecked(scaling, gamma=gamma)([s_hat] * 3, [s] * 3) == pytest.approx(value, rel=1e-4)
     assert "check=False builds the loss for research." in str(caught.value)
@@ -407,3 +407,17 @@ def test_bfloat16_is_one_rounding_away(make):
     value = loss(s_hat, s, reduction="none")
     value = value.float() if isinstance(value, torch.Tensor) else value.astype(float)
     close(value, loss(*wide, reduction="none"), 2.0**-8)
+
+
+@pytest.mark.parametrize("scaling", [sm.Sinh().affine(0.5, -1.0), sm.Identity(), sm.Exp(), sm.AntiExp()], ids=name_of)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gradients_far_away_are_differences_of_links(scaling, dtype):
+    """Moves of Q by 1e43 and more: their difference from the divergence says nothing of a ratio of probabilities."""
+    softmax = sm.CompositeSoftmax(scaling)
+    for far in (40.0, -40.0, 80.0, -80.0, *((234.0, -234.0, 600.0, -600.0) if dtype is np.float64 else ())):
+        s, s_hat = np.zeros(3, dtype), np.array([far, 0.0, 0.0], dtype)
+        value, gradient = sm.MatchingLoss(softmax).value_and_grad(s_hat, s)
+        assert np.isfinite(value)
+        tolerance = {np.float32: 3e-6, np.float64: 1e-13}[dtype]
+        # probabilities themselves are known to eps |Q|: here they are 0, 1/2, 1/3 or 1
+        np.testing.assert_allclose(gradient, softmax.link(s_hat) - softmax.link(s), rtol=tolerance, atol=0)

@@ -275,7 +275,7 @@ sm.MatchingLoss(sm.PerLabel({0: sm.Cosh()}))
     ValueError: MatchingLoss: Cosh() is not non-decreasing, so it is no link. As a scaling: CompositeSigmoid(Cosh(),
     gamma=0.7).
 sm.MatchingLoss(sm.FromLink(lambda z: -z))
-    ValueError: MatchingLoss: FromLink(...) must not decrease, got h(-4) = 4 > h(-3.95) = 3.95, so it is no link.
+    ValueError: MatchingLoss: FromLink(...) must not decrease, got h(-4) = 4 > h(-3) = 3, so it is no link.
 sm.CompositeSoftmax(sm.Sinh(), gamma=0.0)
     ValueError: CompositeSoftmax: gamma must be > 0, got 0.0.
 sm.CompositeSigmoid(sm.Sinh(), gamma=-1)

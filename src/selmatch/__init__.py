@@ -2,6 +2,9 @@
 
 __version__ = "0.1.0"
 
+import importlib
+from typing import TYPE_CHECKING
+
 from selmatch import functions
 from selmatch.algebra import (
     Affine,
@@ -47,6 +50,17 @@ from selmatch.curves import (
 )
 from selmatch.losses import CrossEntropy, MatchingLoss, PerLabel, ReweightedSquare
 
+if TYPE_CHECKING:  # what loads on first use
+    from selmatch import analysis, certify, design, spec
+    from selmatch.analysis import blust, bust, llust, prediction_shift, ranking_report, region_report, sensitivity
+    from selmatch.classification import classify
+    from selmatch.design import Wish, focus
+    from selmatch.drawing import FromSensitivity
+    from selmatch.formula import Formula, FormulaError, parse
+    from selmatch.notation import latex, text_of
+    from selmatch.spec import SpecError, load
+    from selmatch.versions import show_versions
+
 functions.register_loaded_frameworks()
 
 __all__ = [
@@ -65,9 +79,12 @@ __all__ = [
     "CrossEntropy",
     "Curve",
     "Exp",
+    "Formula",
+    "FormulaError",
     "FromLink",
     "FromPrimitive",
     "FromScoreTransform",
+    "FromSensitivity",
     "Huber",
     "Identity",
     "Interval",
@@ -90,19 +107,72 @@ __all__ = [
     "Sin",
     "Sinh",
     "SmeLU",
+    "SpecError",
     "Staircase",
     "Step",
     "Sum",
     "Tan",
     "Tanh",
+    "Wish",
+    "analysis",
+    "blust",
+    "bust",
+    "certify",
+    "classify",
+    "design",
+    "focus",
     "functions",
+    "latex",
+    "llust",
+    "load",
+    "parse",
+    "prediction_shift",
+    "ranking_report",
+    "region_report",
+    "sensitivity",
     "show_versions",
+    "spec",
+    "text_of",
 ]
 
 
-def __getattr__(name: str):
-    if name == "show_versions":
-        from selmatch.versions import show_versions
+#: names and modules that load on first use
+_LAZY = {
+    "analysis": "selmatch.analysis",
+    "blust": "selmatch.analysis",
+    "bust": "selmatch.analysis",
+    "llust": "selmatch.analysis",
+    "prediction_shift": "selmatch.analysis",
+    "ranking_report": "selmatch.analysis",
+    "region_report": "selmatch.analysis",
+    "sensitivity": "selmatch.analysis",
+    "certify": "selmatch.certify",
+    "classify": "selmatch.classification",
+    "Wish": "selmatch.design",
+    "design": "selmatch.design",
+    "focus": "selmatch.design",
+    "FromSensitivity": "selmatch.drawing",
+    "Formula": "selmatch.formula",
+    "FormulaError": "selmatch.formula",
+    "parse": "selmatch.formula",
+    "latex": "selmatch.notation",
+    "text_of": "selmatch.notation",
+    "SpecError": "selmatch.spec",
+    "load": "selmatch.spec",
+    "spec": "selmatch.spec",
+    "show_versions": "selmatch.versions",
+}
 
-        return show_versions
-    raise AttributeError(f"module 'selmatch' has no attribute {name!r}")
+
+def __getattr__(name: str):
+    home = _LAZY.get(name)
+    if home is None:
+        raise AttributeError(f"module 'selmatch' has no attribute {name!r}")
+    module = importlib.import_module(home)
+    value = module if home == f"selmatch.{name}" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

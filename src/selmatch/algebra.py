@@ -10,7 +10,7 @@ from typing import Any
 from selmatch.arrays.bracketing import solve_increasing
 from selmatch.arrays.dual import derivative
 from selmatch.curve import Curve, Interval
-from selmatch.curves import Constant, Step, clipped_move
+from selmatch.curves import Constant, Identity, Step, clipped_move
 from selmatch.functions import abs, end, is_number, log, maximum, minimum, namespace_of, reciprocal, where
 from selmatch.parameters import LEAF, increasing_numbers, keep, number, parameter
 
@@ -121,6 +121,22 @@ class Affine(Curve):
     def increases_on(self, low, high):
         return self.curve.increases_on(self._x(low), self._x(high))
 
+    @property
+    def centre(self):
+        centre = self.curve.centre
+        return None if centre is None else self._z(centre)
+
+    def _onto_scores(self, part: Interval) -> Interval:
+        return Interval(self._z(part.low), self._z(part.high), part.open_low, part.open_high)
+
+    def flat_regions(self):
+        return tuple(map(self._onto_scores, self.curve.flat_regions()))
+
+    def critical(self, gamma, offset):
+        amplitude = self.gain / self.alpha
+        part = self.curve.critical(gamma / amplitude, offset / amplitude)
+        return None if part is None else self._onto_scores(part)
+
     def point(self):
         return self._z(self.curve.point())
 
@@ -225,6 +241,17 @@ class Sum(Curve):
         return True if all(curve.increases_on(low, high) is True for curve in self.curves) else None
 
     @property
+    def centre(self):
+        centres = {curve.centre for curve in self.curves if not is_straight(curve)}
+        return centres.pop() if len(centres) == 1 else (None if centres else 0.0)
+
+    def flat_regions(self):
+        parts: tuple[Interval, ...] = (Interval(),)
+        for curve in self.curves:
+            parts = tuple(both for a in parts for b in curve.flat_regions() if (both := a.overlap(b)) is not None)
+        return parts
+
+    @property
     def continuous(self):
         return all(curve.continuous for curve in self.curves)
 
@@ -279,6 +306,13 @@ class Sum(Curve):
         return Sum(tuple(curve.derived() for curve in self.curves))
 
 
+def is_straight(curve: Curve) -> bool:
+    """Whether a curve is a line by construction: half a turn about any of its points takes it onto itself."""
+    if isinstance(curve, Affine):
+        return is_straight(curve.curve)
+    return isinstance(curve, (Identity, Constant))
+
+
 def _add(terms: Any) -> Array:
     total = None
     for term in terms:
@@ -287,15 +321,12 @@ def _add(terms: Any) -> Array:
 
 
 def _common_part(intervals: Sequence[Interval]) -> Interval:
-    low, high = max(i.low for i in intervals), min(i.high for i in intervals)
-    if not low < high:
+    part: Interval | None = Interval()
+    for interval in intervals:
+        part = None if part is None else part.overlap(interval)
+    if part is None:
         raise ValueError(f"Sum: curves must share a part of their domains, got {', '.join(map(str, intervals))}.")
-    return Interval(
-        low,
-        high,
-        any(i.open_low for i in intervals if i.low == low),
-        any(i.open_high for i in intervals if i.high == high),
-    )
+    return part
 
 
 def added(curve: Curve, other: Any) -> Curve:
@@ -335,7 +366,10 @@ class Inverse(Curve):
     def __post_init__(self):
         require_curve("Inverse", "curve", self.curve)
         if self.curve.increasing is not True:
-            raise ValueError(f"Inverse: curve must be known to increase, got {self.curve!r}.")
+            from selmatch import certify
+
+            if self.curve.increasing is False or not certify.non_decreasing(self.curve):
+                raise ValueError(f"Inverse: curve must be known to increase, got {self.curve!r}.")
 
     @property
     def domain(self):
@@ -486,6 +520,19 @@ class Capped(Curve):
     def scale(self):
         return self.curve.scale
 
+    @property
+    def centre(self):
+        middle = None if self.low is None or self.high is None else 0.5 * (self.low + self.high)
+        if middle is not None and is_straight(self.curve):
+            return middle
+        return middle if middle == self.curve.centre else None
+
+    def flat_regions(self):
+        low, high = self._caps
+        inner = [part.overlap(Interval(low, high)) for part in self.curve.flat_regions()]
+        beyond = [None if self.low is None else Interval(high=low), None if self.high is None else Interval(low=high)]
+        return tuple(part for part in (*inner, *beyond) if part is not None)
+
     def holds(self, z, *, interior=False):
         return self.curve.holds(self._clip(z), interior=interior)
 
@@ -598,6 +645,11 @@ class Piecewise(Curve):
     def continuous(self):
         return self._sum.continuous
 
+    def flat_regions(self):
+        segments = zip(self.pieces, self.knots, self.knots[1:], strict=False)
+        inner = [part.overlap(Interval(a, b)) for piece, a, b in segments for part in piece.flat_regions()]
+        return Interval(high=self.knots[0]), *(part for part in inner if part is not None), Interval(low=self.knots[-1])
+
     def window(self):
         margin = 0.25 * (self.knots[-1] - self.knots[0])
         return self.knots[0] - margin, self.knots[-1] + margin
@@ -653,6 +705,8 @@ class FromLink(Curve):
 
     function: Callable[[Array], Array]
 
+    only_a_formula = True
+
     def __post_init__(self):
         if not callable(self.function):
             raise TypeError(f"FromLink: function must be callable, got {self.function!r}.")
@@ -688,6 +742,8 @@ class FromPrimitive(Curve):
 
     of: Any = field(metadata=LEAF)
 
+    only_a_formula = True
+
     def __post_init__(self):
         keep(self, of=_as_curve("FromPrimitive", self.of))
 
@@ -720,6 +776,8 @@ class FromScoreTransform(Curve):
     """
 
     of: Any = field(metadata=LEAF)
+
+    only_a_formula = True
 
     def __post_init__(self):
         keep(self, of=_as_curve("FromScoreTransform", self.of))

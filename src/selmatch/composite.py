@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -127,6 +126,10 @@ class CompositeSigmoid(Curve):
 
     def holds(self, z, *, interior=False):
         return self.scaling.holds(z, interior=interior)
+
+    def flat_regions(self):
+        # a constant q other than 0 still moves p
+        return tuple(part for part in self.scaling.flat_regions() if self.scaling(part.point()) == 0.0)
 
     def point(self):
         return self.scaling.point()
@@ -402,7 +405,7 @@ class CompositeSoftmax:
         if self.anchor is not None:
             excess = excess + _weighted_phi(rows.anchor, self.anchor / self.gamma - rows.lse, -start - mean)
         direct = (rows_h.lse - rows.lse) - (start + mean)
-        fits = excess < _LARGE
+        fits = (excess >= 0.0) & (excess < _LARGE)
         return rows, rows_h, w, where(fits, log1p(where(fits, excess, 0.0)), direct), rest
 
     def parts(self, x: Array, u: Array, xh: Array = None, where: Array = None) -> tuple[Array, Array]:
@@ -428,7 +431,7 @@ class CompositeSoftmax:
         value = self.gamma * kl + row_sum(rows.times(rest))
         q, qh, e = self.scaling(x), self.scaling(xh), self.scaling.difference(x, u, xh)
         lean = w - kl  # log of p_k(xh) / p_k(x)
-        near = abs(lean) <= 1.0
+        near = (abs(lean) <= 1.0) & (abs(w) <= _FAR)
         close = rows.times(e + qh * expm1(within(lean, 1.0)))
         gradient = functions.where(near, close, rows_h.times(qh) - rows.times(q))
         return value[..., 0], gradient if where is None else functions.where(where, gradient, 0.0)
@@ -447,11 +450,13 @@ class CompositeSoftmax:
         xh = end(x, u, xh)
         rows, rows_h, w, kl, _ = self._divergence(x, u, xh, where)
         lean = w - kl
-        near = abs(lean) <= 1.0
+        near = (abs(lean) <= 1.0) & (abs(w) <= _FAR)
         q = self.scaling(xh)
         return functions.where(near, rows.times(q * expm1(within(lean, 1.0))), rows_h.times(q) - rows.times(q))
 
 
+#: moves of log-scores beyond which their difference says nothing of a ratio of probabilities
+_FAR = 1e3
 #: above it the sum of weighted phi is left for the direct formula, in any precision
 _LARGE = 1e30
 
@@ -602,39 +607,6 @@ def _short_repr(instance: Any) -> str:
 # -------------------------------------------------------------------------------------------------------- refusals
 
 
-def _grid(curve: Curve, count: int = 161) -> list[float]:
-    low, high = curve.window()
-    step = (high - low) / (count - 1)
-    points = [low + i * step for i in range(count)]
-    return [z for z in points if curve.holds(z, interior=True)]
-
-
-def find_fall(curve: Curve) -> tuple[float, float] | None:
-    """Two scores a < b with curve(a) > curve(b), or None: a witness that a curve is no link."""
-    points = _grid(curve)
-    worst, fall = 0.0, None
-    for a, b in itertools.pairwise(points):
-        va, vb = float(curve(a)), float(curve(b))
-        if va - vb > worst + 1e-9 * (math.fabs(va) + math.fabs(vb)):
-            worst, fall = va - vb, (a, b)
-    return fall
-
-
-def find_negative_divergence(scaling: Curve) -> tuple[float, float, float] | None:
-    """Scores (s, s_hat) and the negative divergence of Q between them, or None: a witness that Q is not convex."""
-    low, high = scaling.window()
-    # whole and half steps of the curve's own x make a witness that is easy to check by hand
-    points = [low + (high - low) * i / 16.0 for i in range(17)]
-    points = [z for z in points if scaling.holds(z, interior=True)]
-    found = None
-    for s in points:
-        for s_hat in points:
-            value = float(scaling.remainder(s, s_hat - s, s_hat))
-            if math.fabs(s_hat - s) <= 0.26 * (high - low) and value < -1e-9 and (found is None or value < found[2]):
-                found = (s, s_hat, value)
-    return found
-
-
 def scalar_loss_with(scaling: Curve) -> str:
     """A composite Sigmoid with a scaling that is not increasing, as an example for messages; empty if none is known."""
     if not scaling.largest_gamma > 0:
@@ -642,33 +614,41 @@ def scalar_loss_with(scaling: Curve) -> str:
     return f"CompositeSigmoid({scaling!r}, gamma={float(f'{0.55 * scaling.largest_gamma:.1g}'):g})"
 
 
+#: how long to look for a proof when an object is made
+QUICKLY = 200
+
+
+def usual_scores(curve: Curve) -> Interval:
+    """The scores at which a curve of unknown behaviour must behave to be accepted: far beyond what is typical of it."""
+    low, high = curve.window()
+    reach = 4.0 * (high - low)
+    return curve.domain.overlap(Interval(low - reach, high + reach)) or curve.domain
+
+
 def _require_convex_primitive(softmax: CompositeSoftmax) -> None:
+    from selmatch import certify
+
     scaling = softmax.scaling
     if scaling.increasing is True or not has_plain_numbers(scaling):
         return
-    witness = find_negative_divergence(scaling)
-    if witness is None and scaling.increasing is None:
+    where_ = usual_scores(scaling)
+    if softmax.anchor is None:
+        found = certify.convex(softmax, where_, most_boxes=QUICKLY)
+    else:
+        found = certify.convex_primitive(scaling, where_, most_boxes=QUICKLY)
+    if not isinstance(found, certify.Refuted):
         return
-    if witness is None:
-        raise ValueError(
-            f"CompositeSoftmax: {scaling!r} is not non-decreasing, so Q is not convex and neither is the loss. "
-            "check=False builds it for research."
-        )
-    s, s_hat, value = witness
     scalar = scalar_loss_with(scaling)
     remedy = (f"For one score: {scalar}. " if scalar else "") + "check=False builds the loss for research."
-    if softmax.anchor is not None:
-        raise ValueError(
-            f"CompositeSoftmax: Q of {scaling!r} must be convex for many classes, also with an anchor, got "
-            f"D_Q({s_hat:g}; {s:g}) = {value:.6g} < 0. {remedy}"
-        )
+    also = "" if softmax.anchor is None else ", also with an anchor"
     raise ValueError(
-        f"CompositeSoftmax: Q of {scaling!r} must be convex for many classes, got a negative loss of {value:.6g} "
-        f"at s = ({s:g}, {s:g}, {s:g}), s_hat = ({s_hat:g}, {s_hat:g}, {s_hat:g}), for every gamma. {remedy}"
+        f"CompositeSoftmax: Q of {scaling!r} must be convex for many classes{also}, got {found.witness}. {remedy}"
     )
 
 
 def _require_convex_sigmoid(curve: CompositeSigmoid) -> None:
+    from selmatch import certify
+
     if curve.scaling.increasing is True or not has_plain_numbers(curve):
         return
     within = curve._within_largest_gamma()
@@ -677,11 +657,9 @@ def _require_convex_sigmoid(curve: CompositeSigmoid) -> None:
             f"CompositeSigmoid: gamma must be <= {curve.scaling.largest_gamma:.10g} for {curve.scaling!r}, "
             f"got {curve.gamma}. check=False builds the loss for research."
         )
-    fall = None if within else find_fall(curve)
-    if fall is not None:
-        a, b = fall
+    found = None if within else certify.convex(curve, usual_scores(curve), most_boxes=QUICKLY)
+    if isinstance(found, certify.Refuted):
         raise ValueError(
             f"CompositeSigmoid: the link of {curve.scaling!r} with gamma={curve.gamma} must not decrease, got "
-            f"h({a:g}) = {float(curve(a)):.6g} > h({b:g}) = {float(curve(b)):.6g}. "
-            "check=False builds the loss for research."
+            f"{found.witness}. check=False builds the loss for research."
         )

@@ -52,6 +52,18 @@ class Interval:
             return 0.5 * (self.low + self.high)
         return self.low + 1.0 if math.isfinite(self.low) else self.high - 1.0
 
+    def overlap(self, other: Interval) -> Interval | None:
+        """The part that two intervals share, if it is more than a point."""
+        low, high = max(self.low, other.low), min(self.high, other.high)
+        if not low < high:
+            return None
+        open_low = any(i.open_low for i in (self, other) if i.low == low)
+        return Interval(low, high, open_low, any(i.open_high for i in (self, other) if i.high == high))
+
+    def covers(self, other: Interval) -> bool:
+        """Whether the inside of another interval lies in this one."""
+        return self.low <= other.low and other.high <= self.high
+
     def window(self, width: float = 8.0) -> tuple[float, float]:
         """A finite part that shows what is typical."""
         if math.isfinite(self.low) and math.isfinite(self.high):
@@ -74,12 +86,15 @@ def _is_finite(end: Any) -> bool:
 REALS = Interval()
 
 
-@functools.cache
-def _gauss(piece: int, pieces: int, falling: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Gauss-Legendre nodes in one piece of [0, 1], and their weights; ``falling`` ones carry a factor 1 - t."""
-    t, w = np.polynomial.legendre.leggauss(16)
-    t, w = (piece + 0.5 * (t + 1.0)) / pieces, 0.5 * w / pieces
-    return tuple(t.tolist()), tuple((w * (1.0 - t) if falling else w).tolist())
+_LEGENDRE = np.polynomial.legendre.leggauss(16)
+#: Gauss-Legendre nodes in [0, 1], and their weights
+_NODES, _WEIGHTS = (0.5 * (_LEGENDRE[0] + 1.0)).tolist(), (0.5 * _LEGENDRE[1]).tolist()
+
+
+def _gauss(piece: int, pieces: int, falling: bool) -> tuple[list[float], list[float]]:
+    """The nodes in one piece of [0, 1], and their weights; ``falling`` ones carry a factor 1 - t."""
+    nodes = [(piece + t) / pieces for t in _NODES]
+    return nodes, [w / pieces * (1.0 - t if falling else 1.0) for t, w in zip(nodes, _WEIGHTS, strict=True)]
 
 
 def _pieces(u: Array, scale: float) -> int:
@@ -148,6 +163,8 @@ class Curve:
     increasing = None
     continuous = True
     scale = 1.0
+    #: whether nothing but a formula is known, so that every property has to be proved
+    only_a_formula = False
     #: the largest gamma with which a curve that is not increasing still gives a convex composite Sigmoid
     largest_gamma = 0.0
 
@@ -171,6 +188,9 @@ class Curve:
 
     def primitive(self, x: Array) -> Array:
         """An antiderivative G(x); the constant is part of the curve (it matters to :class:`CompositeSigmoid`)."""
+        own = getattr(functions.namespace_of(x), "integral", None)
+        if own is not None:
+            return own(self, x)
         start = self.domain.point()
         u = x - start
         return u * _integral(self, start, u, self.scale)
@@ -185,7 +205,8 @@ class Curve:
         """The score x with g(x) = y; where the curve is flat or jumps, an end of the flat piece or the jump."""
         from selmatch.arrays.bracketing import solve_increasing
 
-        return solve_increasing(self, y, self.domain)
+        own = getattr(functions.namespace_of(y), "solve", None)
+        return solve_increasing(self, y, self.domain) if own is None else own(self, y)
 
     def difference(self, x: Array, u: Array, xh: Array = None) -> Array:
         """``g(x + u) - g(x)`` without cancellation; xh is x + u, for callers who know it better than the sum does."""
@@ -238,6 +259,19 @@ class Curve:
     def increases_on(self, low: float, high: float) -> bool | None:
         """Whether the curve never decreases between two scores; None if that is not known."""
         return self.increasing
+
+    @property
+    def centre(self) -> float | None:
+        """The score about which half a turn takes the curve onto itself, if there is one."""
+        return 0.0 if self.odd else None
+
+    def flat_regions(self) -> tuple[Interval, ...]:
+        """Where the curve is constant, and a loss with it as link does not care."""
+        return ()
+
+    def critical(self, gamma: float, offset: float) -> Interval | None:
+        """Scores outside of which the composite Sigmoid's link increases with this gamma; None if none are known."""
+        return None
 
     def point(self) -> float:
         """A harmless score inside the domain."""

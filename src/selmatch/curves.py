@@ -7,6 +7,7 @@ has softplus, tanh has log cosh); all others vanish at 0 where they can.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,6 +60,9 @@ from selmatch.functions import (
 from selmatch.parameters import LEAF, increasing_numbers, keep, number, numbers, parameter
 
 Array = Any
+
+#: more than the rounding error of a bound
+_OUTWARD = 1.0 + 1e-12
 
 # ----------------------------------------------------------------------------------------------- straight lines
 
@@ -133,6 +137,9 @@ class Constant(Curve):
     def range(self):
         return Interval(self.value, self.value)
 
+    def flat_regions(self):
+        return (Interval(),)
+
     def __call__(self, x):
         return self.value + 0.0 * x
 
@@ -200,6 +207,10 @@ class Sigmoid(Curve):
 
     range = Interval(0.0, 1.0, True, True)
     increasing = True
+
+    @property
+    def centre(self):
+        return 0.0
 
     def __call__(self, x):
         return sigmoid(x)
@@ -671,6 +682,10 @@ class Cosh(Curve):
     def increases_on(self, low, high):
         return low >= 0.0
 
+    def critical(self, gamma, offset):
+        # for x < 0 with Q <= 0 half of q^2 / gamma is enough: cosh^2 / sinh > sinh >= 2 gamma
+        return Interval(-math.asinh(max(2.0 * gamma, offset)) * _OUTWARD, 0.0)
+
     def derived(self):
         return Sinh()
 
@@ -695,6 +710,10 @@ class Logit(Curve):
 
     domain = Interval(0.0, 1.0, True, True)
     increasing = True
+
+    @property
+    def centre(self):
+        return 0.5
 
     def __call__(self, x):
         return logit(x)
@@ -1102,6 +1121,11 @@ class AbsPower(Curve):
     def increases_on(self, low, high):
         return low >= 0.0
 
+    def critical(self, gamma, offset):
+        # for x = -t with Q <= 0 half of q^2 / gamma is enough: t^(2d) >= 2 gamma d t^(d-1)
+        up = self.d + 1.0
+        return Interval(-(max(2.0 * gamma * self.d, offset * up, 0.0) ** (1.0 / up)) * _OUTWARD, 0.0)
+
     @property
     def largest_gamma(self):
         return _largest_gamma_of_power(self.d, self.c)
@@ -1148,6 +1172,10 @@ def clipped_move(x: Array, u: Array, xh: Array, low: float, high: float) -> tupl
     return a, b, where((a == x) & (b == xh), u, b - a)
 
 
+def _outside(low: float, high: float) -> tuple[Interval, Interval]:
+    return Interval(high=low), Interval(low=high)
+
+
 @dataclass(frozen=True)
 class Huber(Curve):
     r"""Gradient of the Huber function: squared error near the label, linear growth far from it.
@@ -1176,6 +1204,9 @@ class Huber(Curve):
     @property
     def range(self):
         return Interval(-self.c, self.c)
+
+    def flat_regions(self):
+        return _outside(-self.c, self.c)
 
     def __call__(self, x):
         return minimum(maximum(x, -self.c), self.c)
@@ -1223,8 +1254,15 @@ class SmeLU(Curve):
     range = Interval(0.0, 1.0)
     increasing = True
 
+    @property
+    def centre(self):
+        return 0.0
+
     def __post_init__(self):
         keep(self, c=number("SmeLU", "c", self.c, above=0.0))
+
+    def flat_regions(self):
+        return _outside(-self.c, self.c)
 
     def __call__(self, x):
         return minimum(maximum((x + self.c) / (2.0 * self.c), 0.0), 1.0)
@@ -1264,6 +1302,9 @@ class ReLU(Curve):
 
     range = Interval(0.0, math.inf)
     increasing = True
+
+    def flat_regions(self):
+        return (Interval(high=0.0),)
 
     def __call__(self, x):
         return maximum(x, 0.0)
@@ -1307,6 +1348,9 @@ class Step(Curve):
     increasing = True
     continuous = False
 
+    def flat_regions(self):
+        return (Interval(high=0.0), Interval(low=0.0, open_low=True))
+
     def __call__(self, x):
         return where(x > 0, 1.0, 0.0 * x)
 
@@ -1343,6 +1387,9 @@ class Sign(Curve):
     odd = True
     increasing = True
     continuous = False
+
+    def flat_regions(self):
+        return (Interval(high=0.0, open_high=True), Interval(low=0.0, open_low=True))
 
     def __call__(self, x):
         return sign(x)
@@ -1404,6 +1451,10 @@ class Staircase(Curve):
     @property
     def range(self):
         return Interval(self.base, self.base + sum(self.jumps))
+
+    def flat_regions(self):
+        ends = (-math.inf, *self.thresholds, math.inf)
+        return tuple(Interval(a, b, open_low=True) for a, b in itertools.pairwise(ends))
 
     def _over(self, term: Any) -> Array:
         """Sum over the steps of jump times term(threshold)."""

@@ -10,6 +10,7 @@ that also holds beyond the branching point, arguments of the branch not taken ar
 
 from __future__ import annotations
 
+import functools
 import math
 from math import factorial
 from typing import Any
@@ -121,7 +122,7 @@ def _common(*args: Array) -> type:
             space = namespace_of(x)
             if found is None:
                 found = space
-            elif space is not found:
+            elif space is not found and not getattr(found, "wraps_any", False):
                 if not space.is_library:
                     found = space
                 elif found.is_library:
@@ -283,6 +284,19 @@ def like(values: Any, x: Array) -> Array:
 # --------------------------------------------------------------------------------- functions without cancellation
 
 
+def _special(function: Any) -> Any:
+    """A function of one argument that a namespace may know by itself: intervals its range, dual numbers its slope."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def apply(x: Array) -> Array:
+        own = getattr(_namespaces.get(type(x)), name, None)
+        return function(x) if own is None else own(x)
+
+    return apply
+
+
+@_special
 def sigmoid(x: Array) -> Array:
     """``1 / (1 + e^-x)``, accurate in relative terms in both tails."""
     e = exp(fold(x))
@@ -295,11 +309,13 @@ def sigmoid_times(x: Array, factor: Array) -> Array:
     return where(x > 0, factor, root * (root * factor)) / (1.0 + root * root)
 
 
+@_special
 def softplus(x: Array) -> Array:
     """``log(1 + e^x)``."""
     return positive_part(x) + log1p(exp(fold(x)))
 
 
+@_special
 def hypot1(x: Array) -> Array:
     """``sqrt(1 + x^2)`` without overflow."""
     big = abs(x) > 1e9
@@ -339,6 +355,7 @@ def within(x: Array, bound: float) -> Array:
     return namespace_of(x).within(x, bound)
 
 
+@_special
 def phi(u: Array) -> Array:
     """``e^u - 1 - u``, never negative."""
     even, odd = hyperbolic(within(u, 2.0))
@@ -358,6 +375,7 @@ def psi(a: Array, one_plus_a: Array) -> Array:
     return where(small, psi_series(within(a, 0.5)), a - log(where(small, 1.0, one_plus_a)))
 
 
+@_special
 def omega(u: Array) -> Array:
     """``u - sin u``."""
     v = within(u, 1.0)
@@ -371,6 +389,7 @@ def log_ratio(x: Array, u: Array, xh: Array) -> Array:
     return where(near, log1p(where(near, u, 0.0) / x), 2.0 * log(sqrt(xh) / sqrt(x)))
 
 
+@_special
 def logit(x: Array) -> Array:
     """``log(x / (1 - x))``, accurate in relative terms around 1/2 too."""
     middle = abs(x - 0.5) <= 0.25

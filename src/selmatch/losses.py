@@ -14,7 +14,7 @@ from selmatch.algebra import constant_value, require_curve
 from selmatch.arrays import pytrees
 from selmatch.arrays.namespaces import NumPy
 from selmatch.batch import Batch, prepare, require_inside
-from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable, find_fall, scalar_loss_with
+from selmatch.composite import QUICKLY, CompositeSigmoid, CompositeSoftmax, Separable, scalar_loss_with, usual_scores
 from selmatch.curve import Curve, Interval
 from selmatch.functions import k_scaled, log, maximum, minimum, row_sum, square, where, xlogy
 from selmatch.inversion import minimise, minimise_rows
@@ -85,6 +85,12 @@ class Loss:
         batch = self._prepare(s_hat, s, where, weights, reduction, num_items)
         (value,) = batch.evaluate(lambda *move: (self._rows(*move),))
         return batch.reduced(value)
+
+    def save(self, path: Any) -> None:
+        """Write the loss to a file that people can read and :func:`selmatch.load` understands: .toml or .json."""
+        from selmatch import spec
+
+        spec.save(self, path)
 
     def grad(
         self,
@@ -246,6 +252,8 @@ class MatchingLoss(Loss):
 
     potential: Any = field(metadata=LEAF)
     check: bool = True
+    #: what :func:`selmatch.focus` was asked for; it does not change the loss
+    wish: Any = field(default=None, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         functions.register_loaded_frameworks()
@@ -414,6 +422,27 @@ class MatchingLoss(Loss):
 
     # ------------------------------------------------------------------------------------------------- what it elicits
 
+    def explain(self, data: Any = None, *, weights: Any = None) -> Any:
+        """The loss in plain words and numbers: where it looks, what it elicits, how far it can be trusted.
+
+        Parameters
+        ----------
+        data : array, optional
+            Observed scores; a loss made by :func:`selmatch.focus` remembers what matters of its data.
+        weights : array, optional
+            Weights of the rows.
+
+        Examples
+        --------
+        >>> print(MatchingLoss(Identity()).explain())
+        MatchingLoss(Identity())
+        ...
+        Simpler: this is squared error, halved...
+        """
+        from selmatch.explanation import explain
+
+        return explain(self, data, weights)
+
     def minimiser(self, s: Any, weights: Any = None) -> Any:
         """The best constant prediction for scores s: h^-1 of the weighted mean of h(s).
 
@@ -457,6 +486,8 @@ def _require_potential(potential: Any) -> None:
 
 def _require_links(potential: Any) -> None:
     """Refuse curves that decrease."""
+    from selmatch import certify
+
     if isinstance(potential, CompositeSoftmax):
         return  # checked when it was made
     if isinstance(potential, PerLabel):
@@ -470,13 +501,9 @@ def _require_links(potential: Any) -> None:
             remedy = scalar_loss_with(curve)
             remedy = f" As a scaling: {remedy}." if remedy else ""
             raise ValueError(f"MatchingLoss: {curve!r} is not non-decreasing, so it is no link.{remedy}")
-        fall = find_fall(curve)
-        if fall is not None:
-            a, b = fall
-            raise ValueError(
-                f"MatchingLoss: {curve!r} must not decrease, got h({a:g}) = {float(curve(a)):.6g} > "
-                f"h({b:g}) = {float(curve(b)):.6g}, so it is no link."
-            )
+        found = certify.non_decreasing(curve, usual_scores(curve), most_boxes=QUICKLY)
+        if isinstance(found, certify.Refuted):
+            raise ValueError(f"MatchingLoss: {curve!r} must not decrease, got {found.witness}, so it is no link.")
 
 
 # -------------------------------------------------------------------------------------------------- Fenchel-Young

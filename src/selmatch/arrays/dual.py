@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 from selmatch import functions as f
+from selmatch.arrays import ufuncs
 
 Array = Any
 
@@ -89,46 +89,9 @@ class Dual:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """Lets a user's formula say ``np.tanh(x)`` and makes NumPy arrays give way to dual numbers."""
-        if method != "__call__" or kwargs:
-            return NotImplemented
-        name = str(ufunc.__name__)
-        if name in _OPERATORS:
-            return _OPERATORS[name](*inputs)
-        function = _UFUNC_NAMES.get(name, name)
-        return getattr(f, function)(*inputs) if hasattr(DualNamespace, function) else NotImplemented
-
 
 def _parts(x: Any) -> tuple[Array, Array]:
     return (x.value, x.tangent) if isinstance(x, Dual) else (x, 0.0)
-
-
-def _reflected(op: Any) -> Any:
-    """An operator for two operands of which an array may come first; the array would not know the dual number."""
-
-    def apply(a: Any, b: Any) -> Any:
-        return op(a if isinstance(a, Dual) else Dual(a, 0.0 * a), b)
-
-    return apply
-
-
-_OPERATORS = {
-    "add": _reflected(operator.add),
-    "subtract": _reflected(operator.sub),
-    "multiply": _reflected(operator.mul),
-    "divide": _reflected(operator.truediv),
-    "less": _reflected(operator.lt),
-    "less_equal": _reflected(operator.le),
-    "greater": _reflected(operator.gt),
-    "greater_equal": _reflected(operator.ge),
-    "equal": _reflected(operator.eq),
-    "not_equal": _reflected(operator.ne),
-    "negative": operator.neg,
-    "reciprocal": lambda x: 1.0 / x,
-    "positive": operator.pos,
-}
-_UFUNC_NAMES = {"absolute": "abs", "fabs": "abs", "float_power": "power"}
 
 
 def _chain(name: str, derivative: Any) -> Any:
@@ -142,11 +105,25 @@ def _chain(name: str, derivative: Any) -> Any:
     return staticmethod(apply)
 
 
+def _chosen(condition: Array, a: Any, b: Any) -> Dual:
+    """A choice that does not jump where the condition changes."""
+    (va, ta), (vb, tb) = _parts(a), _parts(b)
+    like = va if f.is_number(vb) else vb
+    zero = 0.0 if f.is_number(like) else 0.0 * like
+    return Dual(f.where(condition, va, vb), f.where(condition, ta + zero, tb + zero))
+
+
+def _jump(condition: Array) -> Any:
+    """What a jump adds to a derivative: something only where a condition on a range of numbers is undecided."""
+    return getattr(condition, "any_slope", 0.0)
+
+
 class DualNamespace:
     """The functions of formulas on dual numbers."""
 
     name = "dual numbers"
     is_library = False
+    wraps_any = True  # of dual numbers and ranges the former hold the latter
 
     exp = _chain("exp", lambda x, y: y)
     expm1 = _chain("expm1", lambda x, y: y + 1.0)
@@ -163,18 +140,28 @@ class DualNamespace:
     arcsin = _chain("arcsin", lambda x, y: 1.0 / f.sqrt((1.0 - x) * (1.0 + x)))
     arctan = _chain("arctan", lambda x, y: 1.0 / (1.0 + f.square(x)))
     arcsinh = _chain("arcsinh", lambda x, y: 1.0 / f.hypot1(x))
+    sigmoid = _chain("sigmoid", lambda x, y: y * f.sigmoid(-x))
+    softplus = _chain("softplus", lambda x, y: f.sigmoid(x))
+    hypot1 = _chain("hypot1", lambda x, y: x / y)
+    phi = _chain("phi", lambda x, y: f.expm1(x))
+    omega = _chain("omega", lambda x, y: 2.0 * f.square(f.sin(0.5 * x)))
+    logit = _chain("logit", lambda x, y: 1.0 / (x * (1.0 - x)))
     abs = _chain("abs", lambda x, y: f.sign(x))
-    sign = _chain("sign", lambda x, y: 0.0)
     fold = _chain("fold", lambda x, y: f.where(x > 0, -1.0, 1.0 + 0.0 * x))
     positive_part = _chain("positive_part", lambda x, y: f.where(x > 0, 1.0, 0.0 * x))
 
     @staticmethod
+    def sign(x: Dual) -> Dual:
+        return Dual(f.sign(x.value), 0.0 * x.tangent + _jump(x.value > 0) + _jump(x.value < 0))
+
+    @staticmethod
     def side(x: Dual) -> Array:
-        return f.side(x.value)
+        jump = _jump(x.value < 0)
+        return f.side(x.value) if f.is_number(jump) else Dual(f.side(x.value), jump)
 
     @staticmethod
     def within(x: Dual, bound: float) -> Dual:
-        return DualNamespace.where(f.abs(x.value) <= bound, x, 0.0)
+        return _chosen(f.abs(x.value) <= bound, x, 0.0)
 
     @staticmethod
     def double(x: Dual) -> Dual:
@@ -186,20 +173,18 @@ class DualNamespace:
 
     @staticmethod
     def where(condition: Array, a: Any, b: Any) -> Dual:
-        (va, ta), (vb, tb) = _parts(a), _parts(b)
-        like = va if f.is_number(vb) else vb
-        zero = 0.0 if f.is_number(like) else 0.0 * like
-        return Dual(f.where(condition, va, vb), f.where(condition, ta + zero, tb + zero))
+        choice = _chosen(condition, a, b)
+        return Dual(choice.value, choice.tangent + _jump(condition))
 
     @staticmethod
     def minimum(a: Any, b: Any) -> Dual:
         a, b = (b, a) if f.is_number(a) else (a, b)
-        return DualNamespace.where(_parts(a)[0] > _parts(b)[0], b, a)  # NaN stays
+        return _chosen(_parts(a)[0] > _parts(b)[0], b, a)  # NaN stays
 
     @staticmethod
     def maximum(a: Any, b: Any) -> Dual:
         a, b = (b, a) if f.is_number(a) else (a, b)
-        return DualNamespace.where(_parts(a)[0] < _parts(b)[0], b, a)
+        return _chosen(_parts(a)[0] < _parts(b)[0], b, a)
 
     @staticmethod
     def arctan2(y: Any, x: Any) -> Dual:
@@ -225,6 +210,16 @@ class DualNamespace:
     def like(values: Any, x: Dual) -> Array:
         return f.like(values, x.value)
 
+    @staticmethod
+    def integral(curve: Any, x: Dual) -> Dual:
+        return Dual(curve.primitive(x.value), curve(x.value) * x.tangent)
+
+
+def _lifted(x: Any) -> Dual:
+    return x if isinstance(x, Dual) or f.is_number(x) else Dual(x, 0.0 * x)
+
+
+Dual.__array_ufunc__ = ufuncs.through(DualNamespace, _lifted)  # type: ignore[attr-defined]
 
 f.register(Dual, DualNamespace)
 

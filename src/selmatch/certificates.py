@@ -1,0 +1,109 @@
+"""What a certificate says: proved, refuted with a witness, or undecided with what remains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from selmatch.curve import Interval
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Scores at which a statement fails, for anyone to evaluate.
+
+    Attributes
+    ----------
+    text : str
+        The failure as an inequality between two numbers.
+    scores : tuple of float
+        Where: for a link two scores a < b with h(a) > h(b), for a loss the observed and the predicted score.
+    values : tuple of float
+        What was found there.
+    """
+
+    text: str
+    scores: tuple[float, ...]
+    values: tuple[float, ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A statement about a curve or loss on a domain, and what became of it; true in a condition only when proved."""
+
+    statement: str
+    domain: Interval
+    how: str
+
+    def __bool__(self) -> bool:
+        return isinstance(self, Proved)
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}: {self.statement} on {self.domain} ({self._reason})."
+
+    @property
+    def _reason(self) -> str:
+        return self.how
+
+
+@dataclass(frozen=True)
+class Proved(Certificate):
+    """The statement holds, with rigour.
+
+    ``boxes`` counts the intervals of an interval proof; a proof by structure has none.
+    """
+
+    boxes: int = 0
+
+
+@dataclass(frozen=True)
+class Refuted(Certificate):
+    """The statement is false, and the witness shows it."""
+
+    witness: Witness = field(kw_only=True)
+
+    @property
+    def _reason(self) -> str:
+        return f"{self.witness}; {self.how}"
+
+
+@dataclass(frozen=True)
+class Undecided(Certificate):
+    """Neither a proof nor a witness was found."""
+
+    remains: str = field(kw_only=True)
+
+    @property
+    def _reason(self) -> str:
+        return f"{self.remains}; {self.how}"
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """A threshold between two numbers: the statement is proved at one of them and refuted at the other.
+
+    Attributes
+    ----------
+    low, high : float
+        The threshold lies between them; both are 0 or infinite when there is none.
+    at_low, at_high : Certificate
+        What holds there.
+    """
+
+    low: float
+    high: float
+    at_low: Certificate
+    at_high: Certificate
+
+    @property
+    def width(self) -> float:
+        """Relative width."""
+        return (self.high - self.low) / self.high if self.high not in (0.0, float("inf")) else 0.0
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"between {self.low!r} and {self.high!r}"

@@ -1,0 +1,517 @@
+"""Proofs that a loss is what it claims to be: convex, monotone, symmetric, flat where it clips.
+
+Each function answers with :class:`Proved` (and how), :class:`Refuted` (with a witness that anyone can evaluate) or
+:class:`Undecided` (with what remains). Known parts are proved from their structure, without computation. Everything
+else, a curve of which only the formula is known included, is proved by interval arithmetic with rigorous rounding,
+which needs python-flint (``pip install "selmatch[proofs]"``).
+
+Examples
+--------
+>>> import selmatch as sm
+>>> print(sm.certify.convex(sm.Sinh() + 0.5 * sm.Sigmoid()))
+Proved: the loss is convex on (-inf, inf) (a sum of curves that never decrease: Sinh, Sigmoid).
+>>> print(sm.certify.convex(sm.CompositeSoftmax(sm.Cosh(), check=False)))
+Refuted: the loss is convex on (-inf, inf) (L(s_hat = (-2, -2), s = (-1, -1)) = -0.908579 < 0...
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from selmatch.algebra import is_straight
+from selmatch.certificates import Certificate, Enclosure, Proved, Refuted, Undecided, Witness
+from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable
+from selmatch.curve import Curve, Interval
+from selmatch.formula import Formula
+from selmatch.parameters import has_plain_numbers
+from selmatch.sampling import MARGIN, evaluated, fall_around, sample_points, sampled_fall
+from selmatch.structure import is_known, why_non_decreasing
+
+__all__ = [
+    "Certificate",
+    "Enclosure",
+    "Proved",
+    "Refuted",
+    "Undecided",
+    "Witness",
+    "convex",
+    "convex_primitive",
+    "flat",
+    "flat_regions",
+    "largest_gamma",
+    "monotone_probability",
+    "non_decreasing",
+    "odd",
+    "smallest_c",
+]
+
+BY_INTERVALS = "by interval arithmetic"
+NEEDS_PROOFS = 'a proof needs python-flint: pip install "selmatch[proofs]"'
+
+
+# ------------------------------------------------------------------------------------------------------- statements
+
+
+def non_decreasing(curve: Curve, domain: Any = None, *, most_boxes: int = 3000) -> Certificate:
+    """Does a curve never decrease, so that it is a link?
+
+    Parameters
+    ----------
+    curve : Curve
+        Any curve, also one of which only ``__call__`` is written.
+    domain : Interval or pair of numbers, optional
+        Where; by default the whole domain of the curve.
+    most_boxes : int
+        How long to search for a proof where the structure gives none: 1,000 boxes take about a second.
+
+    Examples
+    --------
+    >>> import selmatch as sm
+    >>> print(sm.certify.non_decreasing(sm.FromLink(lambda z: z + sm.functions.tanh(z)), (-8, 8)))
+    Proved: the curve never decreases on [-8, 8] (by interval arithmetic, 1 box).
+    >>> print(sm.certify.non_decreasing(sm.FromLink(sm.functions.cos), (0, 1)))
+    Refuted: the curve never decreases on [0, 1] (h(0.5) = 0.877583 > h(1) = 0.540302; evaluated with rigour).
+    """
+    _require_plain("certify.non_decreasing", curve)
+    where_ = _interval("certify.non_decreasing", domain, curve.domain)
+    return _decided("the curve never decreases", curve, where_, _fall_witness, most_boxes)
+
+
+def convex_primitive(scaling: Curve, domain: Any = None, *, most_boxes: int = 3000) -> Certificate:
+    """Is the antiderivative Q of a scaling convex? Sufficient for one class, necessary and sufficient for many.
+
+    Examples
+    --------
+    >>> import selmatch as sm
+    >>> print(sm.certify.convex_primitive(sm.Cosh(), (0, 8)))
+    Proved: Q is convex on [0, 8] (Cosh never decreases there).
+    """
+    _require_plain("certify.convex_primitive", scaling)
+    where_ = _interval("certify.convex_primitive", domain, scaling.domain)
+    return _decided("Q is convex", scaling, where_, _divergence_witness, most_boxes)
+
+
+def convex(loss: Any, domain: Any = None, *, most_boxes: int = 3000) -> Certificate:
+    """Is a loss convex in the predicted score (for many classes: jointly in all scores)?
+
+    Parameters
+    ----------
+    loss : MatchingLoss, potential or curve
+        What to look at; also one built with ``check=False``.
+    domain : Interval or pair of numbers, optional
+        The scores (of each class); by default the whole domain.
+    most_boxes : int
+        How long to search for a proof where the structure gives none: 1,000 boxes take about a second.
+
+    Examples
+    --------
+    >>> import selmatch as sm
+    >>> sm.certify.convex(sm.MatchingLoss(sm.Sigmoid()), domain=(-8, 8)).how
+    'Sigmoid never decreases'
+    """
+    who, statement = "certify.convex", "the loss is convex"
+    potential = getattr(loss, "potential", loss)
+    _require_plain(who, potential)
+    if isinstance(potential, Curve):
+        return _decided(statement, potential, _interval(who, domain, potential.domain), _fall_witness, most_boxes)
+    if isinstance(potential, Separable):
+        where_ = _interval(who, domain, potential.domain)
+        return _decided(statement, potential.curve, where_, _fall_witness, most_boxes)
+    if isinstance(potential, CompositeSoftmax):
+        return _convex_softmax(statement, potential, _interval(who, domain, potential.domain), most_boxes)
+    if hasattr(potential, "labels"):
+        parts = [convex(curve, domain, most_boxes=most_boxes) for curve in potential.curves]
+        return next((part for part in parts if not part), parts[0])
+    raise TypeError(f"{who}: expected a matching loss, a potential or a curve, got {loss!r}.")
+
+
+def monotone_probability(composite: Any, domain: Any = None) -> Certificate:
+    """Is the probability p (of a class, in its own score) monotone? It rises where q >= 0 and falls where q <= 0.
+
+    Examples
+    --------
+    >>> import selmatch as sm
+    >>> print(sm.certify.monotone_probability(sm.CompositeSoftmax(sm.Exp())))
+    Proved: p is monotone on (-inf, inf) (q >= 0: p increases).
+    """
+    who, statement = "certify.monotone_probability", "p is monotone"
+    potential = getattr(composite, "potential", composite)
+    if not isinstance(potential, (CompositeSigmoid, CompositeSoftmax)):
+        raise TypeError(f"{who}: expected a composite Sigmoid or Softmax, got {composite!r}.")
+    _require_plain(who, potential)
+    where_, q = _interval(who, domain, potential.domain), potential.scaling
+    points = sample_points(q, where_)
+    values = evaluated(q, points)
+    low, high = int(np.nanargmin(values)), int(np.nanargmax(values))
+    if values[low] < 0.0 < values[high]:
+        scores, found = (float(points[low]), float(points[high])), (float(values[low]), float(values[high]))
+        text = f"q({scores[0]:g}) = {found[0]:.6g} < 0 < q({scores[1]:g}) = {found[1]:.6g}"
+        how = "p falls where q < 0 and rises where q > 0"
+        return Refuted(statement, where_, how, witness=Witness(text, scores, found))
+    for sign, words in ((1.0, "q >= 0: p increases"), (-1.0, "q <= 0: p decreases")):
+        holds, how, boxes = _sign_kept(q, sign, where_)
+        if holds:
+            return Proved(statement, where_, f"{words}{how}", boxes)
+    how = BY_INTERVALS if _has_intervals() else NEEDS_PROOFS
+    return Undecided(statement, where_, how, remains="no change of sign of q was found, nor a proof that there is none")
+
+
+def odd(loss: Any, about: float = 0.0) -> Certificate:
+    """Does a loss not care about signs: L(-s_hat, -s) = L(s_hat, s)? Pairwise losses need it.
+
+    Parameters
+    ----------
+    loss : MatchingLoss, potential or curve
+        What to look at.
+    about : float
+        The score to reflect at.
+
+    Examples
+    --------
+    >>> import selmatch as sm
+    >>> bool(sm.certify.odd(sm.Sinh())), bool(sm.certify.odd(sm.Exp()))
+    (True, False)
+    >>> bool(sm.certify.odd(sm.Sigmoid().affine(beta=2.0), about=2.0))
+    True
+    """
+    who = "certify.odd"
+    potential = getattr(loss, "potential", loss)
+    _require_plain(who, potential)
+    statement = "the loss is odd-symmetric" + (f" about {about:g}" if about else "")
+    link = _curve_of(who, potential)
+    if (is_known(link) or isinstance(link, Formula)) and (is_straight(link) or link.centre == about):
+        if not isinstance(potential, CompositeSoftmax):
+            return Proved(statement, potential.domain, "half a turn takes the link onto itself")
+        if float(link(about)) == 0.0 and potential.rho is None:
+            return Proved(statement, potential.domain, "q is odd about that score, so Q is even")
+    return _asymmetry(statement, potential, about)
+
+
+def flat(loss: Any, domain: Any = None) -> Certificate:
+    """Does a loss not care at all about moves inside a region (of one score, for many classes)?
+
+    Examples
+    --------
+    >>> import selmatch as sm
+    >>> print(sm.certify.flat(sm.SmeLU(c=2.0), (2, 9)))
+    Proved: moves cost nothing on [2, 9] (SmeLU is constant there).
+    >>> print(sm.certify.flat(sm.Sigmoid(), (2, 9)))
+    Refuted: moves cost nothing on [2, 9] (h(2) = 0.880797 < h(9) = 0.999877; evaluated in double precision).
+    """
+    who, statement = "certify.flat", "moves cost nothing"
+    potential = getattr(loss, "potential", loss)
+    _require_plain(who, potential)
+    where_, curve = _interval(who, domain, potential.domain), _curve_of(who, potential)
+    if is_known(curve) and any(part.covers(where_) for part in _constant_parts(potential, curve)):
+        return Proved(statement, where_, f"{type(curve).__name__} is constant there")
+    points = sample_points(curve, where_)
+    values = evaluated(curve, points)
+    low, high = int(np.nanargmin(values)), int(np.nanargmax(values))
+    if values[high] - values[low] > MARGIN * (abs(values[high]) + abs(values[low])):
+        (a, va), (b, vb) = sorted((float(points[i]), float(values[i])) for i in (low, high))
+        shown = _told_apart(va, vb)
+        witness = Witness(
+            f"h({_exact(a)}) = {shown[0]} {'<' if va < vb else '>'} h({_exact(b)}) = {shown[1]}", (a, b), (va, vb)
+        )
+        return Refuted(statement, where_, "evaluated in double precision", witness=witness)
+    if _has_intervals() and not isinstance(potential, CompositeSoftmax):
+        from selmatch.proving import is_constant
+
+        if is_constant(curve, where_.low, where_.high):
+            return Proved(statement, where_, BY_INTERVALS)
+    remains = "the values agree to 11 digits, which is no proof that they are equal"
+    return Undecided(statement, where_, "by evaluation", remains=remains)
+
+
+def flat_regions(loss: Any, domain: Any = None) -> tuple[Certificate, ...]:
+    """The regions in which moves cost nothing, each with its proof; none if there are none.
+
+    Examples
+    --------
+    >>> import selmatch as sm
+    >>> [str(region.domain) for region in sm.certify.flat_regions(sm.Sinh().capped(-3.0, 3.0))]
+    ['(-inf, -3]', '[3, inf)']
+    """
+    who = "certify.flat_regions"
+    potential = getattr(loss, "potential", loss)
+    _require_plain(who, potential)
+    where_, curve = _interval(who, domain, potential.domain), _curve_of(who, potential)
+    if is_known(curve):
+        parts = [part.overlap(where_) for part in _constant_parts(potential, curve)]
+    else:
+        parts = _calm_stretches(curve, where_)
+    found = (flat(potential, part) for part in parts if part is not None)
+    return tuple(certificate for certificate in found if certificate)
+
+
+# -------------------------------------------------------------------------------------------------------- thresholds
+
+
+def largest_gamma(scaling: Curve, domain: Any = None, offset: float = 0.0) -> Enclosure:
+    """The largest gamma for which the composite Sigmoid of a scaling is convex, between two certified numbers.
+
+    Infinite for scalings with a convex Q, and 0 where no gamma will do.
+
+    Examples
+    --------
+    >>> import selmatch as sm
+    >>> enclosure = sm.certify.largest_gamma(sm.Cosh())
+    >>> 1.325281340017050 in enclosure, enclosure.width < 1e-9
+    (True, True)
+    """
+    from selmatch.thresholds import largest_gamma
+
+    return largest_gamma(scaling, _interval("certify.largest_gamma", domain, scaling.domain), float(offset))
+
+
+def smallest_c(d: float, gamma: float = 1.0) -> Enclosure:
+    """The smallest c for which the composite Sigmoid with q = |x|^d + c is convex, between two certified numbers.
+
+    Examples
+    --------
+    >>> import selmatch as sm
+    >>> 2.0**0.5 in sm.certify.smallest_c(d=1.0, gamma=1.0)
+    True
+    """
+    from selmatch.thresholds import smallest_c
+
+    return smallest_c(d, gamma)
+
+
+# ------------------------------------------------------------------------------------------------- what is looked at
+
+
+def _require_plain(who: str, value: Any) -> None:
+    if not hasattr(value, "domain") and not hasattr(value, "labels"):
+        raise TypeError(f"{who}: expected a curve, a potential or a matching loss, got {value!r}.")
+    if not has_plain_numbers(value):
+        raise TypeError(f"{who}: the parameters must be plain numbers, got {value!r}. Convert arrays with float().")
+
+
+def _interval(who: str, domain: Any, within: Interval) -> Interval:
+    """The part of a curve's domain that a user asks about."""
+    if domain is None:
+        return within
+    low, high = (domain.low, domain.high) if isinstance(domain, Interval) else map(float, domain)
+    if not low < high:
+        raise ValueError(f"{who}: domain must be (low, high) with low < high, got ({low:g}, {high:g}).")
+    inside = within.overlap(Interval(low, high))
+    if inside is None:
+        raise ValueError(
+            f"{who}: domain must share a part with {within}, where the curve is defined, got ({low:g}, {high:g})."
+        )
+    return inside
+
+
+@functools.cache
+def _has_intervals() -> bool:
+    try:
+        import selmatch.arrays.interval  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+# --------------------------------------------------------------------------------------------- monotone links, convex Q
+
+
+def _decided(statement: str, curve: Curve, domain: Interval, witness_of: Any, most_boxes: int) -> Certificate:
+    """Structure first, then a quick look for a fall, then a search that ends with a proof or a fall."""
+    how = why_non_decreasing(curve, domain.low, domain.high)
+    if how:
+        return Proved(statement, domain, how)
+    fall = sampled_fall(curve, domain)
+    certain = _falls_certainly(curve, fall)
+    if fall is not None and certain is not False:
+        how = "evaluated with rigour" if certain else "evaluated in double precision"
+        return Refuted(statement, domain, how, witness=witness_of(curve, *fall, domain))
+    if not _has_intervals():
+        return Undecided(statement, domain, NEEDS_PROOFS, remains="no fall was found at sampled scores")
+    from selmatch.proving import search_fall
+
+    try:
+        verdict = search_fall(curve, domain.low, domain.high, most_boxes)
+    except Exception as error:  # a user's formula may do anything
+        remains = f"the formula does not run on ranges ({type(error).__name__}: {error})"
+        return Undecided(statement, domain, BY_INTERVALS, remains=remains)
+    how = f"{BY_INTERVALS}, {verdict.boxes} box{'' if verdict.boxes == 1 else 'es'}"
+    if verdict.holds:
+        return Proved(statement, domain, how, verdict.boxes)
+    suspect = verdict.jump if verdict.negative is None else verdict.negative
+    fall = None if suspect is None else fall_around(curve, suspect, domain)
+    if fall is not None and _falls_certainly(curve, fall):
+        return Refuted(statement, domain, how, witness=witness_of(curve, *fall, domain))
+    if verdict.negative is not None:
+        return Refuted(statement, domain, how, witness=_slope_witness(curve, verdict.negative, verdict.at_most))
+    if verdict.jump is not None:
+        remains = f"a fall of at most {verdict.fall:.2g} at {verdict.jump:g}, where a branch of the formula begins"
+        return Undecided(statement, domain, how, remains=remains)
+    return Undecided(statement, domain, how, remains=_open_parts(verdict.left))
+
+
+def _falls_certainly(curve: Curve, fall: tuple[float, float] | None) -> bool | None:
+    """Whether a fall stands up to rigorous rounding; None if that cannot be said."""
+    if fall is None or not _has_intervals():
+        return None
+    from selmatch.proving import certainly_falls
+
+    try:
+        return certainly_falls(curve, *fall)
+    except Exception:  # a user's formula may do anything
+        return None
+
+
+def _slope_witness(curve: Curve, z: float, at_most: float) -> Witness:
+    what = "q' + (1 - p) q^2 / gamma" if isinstance(curve, CompositeSigmoid) else "the slope"
+    return Witness(f"at {_exact(z)} {what} is at most {at_most:.3g}", (z,), (at_most,))
+
+
+def _open_parts(left: list[tuple[float, float]]) -> str:
+    shown = " and ".join(str(Interval(a, b)) for a, b in left[:3]) + (
+        f" and {len(left) - 3} more" if len(left) > 3 else ""
+    )
+    return f"nothing could be shown on {shown}"
+
+
+def _fall_witness(curve: Curve, a: float, b: float, domain: Interval) -> Witness:
+    values = float(curve(a)), float(curve(b))
+    shown = _told_apart(*values)
+    return Witness(f"h({_exact(a)}) = {shown[0]} > h({_exact(b)}) = {shown[1]}", (a, b), values)
+
+
+def _exact(z: float) -> str:
+    return f"{z:g}" if float(f"{z:g}") == z else repr(z)
+
+
+def _told_apart(a: float, b: float) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to see which is larger."""
+    digits = next((n for n in range(6, 17) if f"{a:.{n}g}" != f"{b:.{n}g}"), 17)
+    return f"{a:.{digits}g}", f"{b:.{digits}g}"
+
+
+def _divergence(scaling: Curve, a: float, b: float, domain: Interval) -> tuple[float, float, float]:
+    """Of a fall of q from a to b: an observed and a predicted score with a negative divergence of Q, and that."""
+    low, high = scaling.window()
+    middle, unit = 0.5 * (low + high), (high - low) / 8.0
+    # whole steps of the curve's own x make a witness that is easy to check by hand
+    simple = [(middle + way * k * unit, middle + way * (k + 1) * unit) for k in range(1, 4) for way in (-1.0, 1.0)]
+    for s, s_hat in (*simple, (a, b), (b, a)):
+        if domain.holds(s, interior=True) and domain.holds(s_hat, interior=True):
+            value = float(scaling.remainder(s, s_hat - s, s_hat))
+            if value < -MARGIN * math.fabs(float(scaling.increment(s, s_hat - s, s_hat))):
+                return s, s_hat, value
+    return a, b, float(scaling.remainder(a, b - a, b))
+
+
+def _divergence_witness(scaling: Curve, a: float, b: float, domain: Interval) -> Witness:
+    s, s_hat, value = _divergence(scaling, a, b, domain)
+    return Witness(f"D_Q({_exact(s_hat)}; {_exact(s)}) = {value:.6g} < 0", (s, s_hat), (value,))
+
+
+def _diagonal_witness(scaling: Curve, a: float, b: float, domain: Interval) -> Witness:
+    s, s_hat, value = _divergence(scaling, a, b, domain)
+    predicted, observed = (f"({_exact(z)}, {_exact(z)})" for z in (s_hat, s))
+    text = f"L(s_hat = {predicted}, s = {observed}) = {value:.6g} < 0, with every gamma"
+    return Witness(text, (s, s_hat), (value,))
+
+
+def _convex_softmax(statement: str, potential: CompositeSoftmax, domain: Interval, most_boxes: int) -> Certificate:
+    """For many classes a convex Q is sufficient and, without an anchor, necessary."""
+    found = _decided(statement, potential.scaling, domain, _diagonal_witness, most_boxes)
+    if isinstance(found, Proved):
+        return Proved(statement, domain, f"Q is convex: {found.how}", found.boxes)
+    if isinstance(found, Refuted) and potential.anchor is not None:
+        remains = "Q is not convex; with an anchor that is not enough to refute"
+        return Undecided(statement, domain, found.how, remains=remains)
+    return found
+
+
+# ----------------------------------------------------------------------------------------------- signs and symmetries
+
+
+def _sign_kept(q: Curve, sign: float, domain: Interval) -> tuple[bool, str, int]:
+    """Whether sign * q >= 0 on a domain, how that is known, and with how many boxes."""
+    ends = (sign * q.range.low, sign * q.range.high)
+    if is_known(q) and min(ends) >= 0.0:
+        return True, "", 0
+    if why_non_decreasing(q, domain.low, domain.high):
+        end = domain.low if sign > 0 else domain.high
+        if math.isfinite(end) and sign * float(q(end)) >= 1e-15:
+            return True, f", since q does not decrease and is {float(q(end)):.6g} at {end:g}", 0
+    if not _has_intervals():
+        return False, "", 0
+    from selmatch.proving import keeps_sign
+
+    try:
+        verdict = keeps_sign(q, sign, domain.low, domain.high)
+    except Exception:  # a user's formula may do anything
+        return False, "", 0
+    return verdict.holds, f", {BY_INTERVALS}", verdict.boxes
+
+
+def _asymmetry(statement: str, potential: Any, about: float) -> Certificate:
+    """A pair of scores whose reflection costs something else."""
+    scalar = isinstance(potential, Curve)
+    reach = min(4.0, *(math.fabs(end - about) for end in (potential.domain.low, potential.domain.high)))
+    steps = np.array([0.9, 0.7, 0.5, 0.3, 0.2]) * reach
+    worst, witness = 0.0, None
+    for u in (*steps, *-steps):
+        for v in (*steps, 0.0, *-steps):
+            values = []
+            for way in (1.0, -1.0):
+                s, s_hat = (np.array([about + way * t, about]) for t in (v, u))
+                s, s_hat = (float(s[0]), float(s_hat[0])) if scalar else (s, s_hat)
+                with np.errstate(all="ignore"):
+                    values.append(float(potential.remainder(s, s_hat - s, s_hat)))
+            gap, size = math.fabs(values[0] - values[1]), math.fabs(values[0]) + math.fabs(values[1])
+            if gap > max(worst, 1e-9 * size):
+                worst = gap
+                a, b, c, d = about + u, about + v, about - u, about - v
+                other = "" if scalar else " (the other class at the centre)"
+                shown = _told_apart(*values)
+                text = f"L({a:g}, {b:g}) = {shown[0]}, but L({c:g}, {d:g}) = {shown[1]}{other}"
+                witness = Witness(text, (float(b), float(a)), (values[0], values[1]))
+    if witness is not None:
+        return Refuted(statement, potential.domain, "evaluated in double precision", witness=witness)
+    remains = "110 pairs of scores agree with their reflections to 9 digits; equality cannot be proved by computation"
+    return Undecided(statement, potential.domain, "by evaluation", remains=remains)
+
+
+# --------------------------------------------------------------------------------------------------------- flat regions
+
+
+def _curve_of(who: str, potential: Any) -> Curve:
+    """The curve that decides where moves cost nothing: the link, or for many classes the scaling."""
+    if isinstance(potential, Curve):
+        return potential
+    if isinstance(potential, CompositeSoftmax):
+        return potential.scaling
+    if isinstance(potential, Separable):
+        return potential.curve
+    raise TypeError(f"{who}: expected a matching loss with one link, a potential or a curve, got {potential!r}.")
+
+
+def _constant_parts(potential: Any, curve: Curve) -> tuple[Interval, ...]:
+    parts = curve.flat_regions()
+    if not isinstance(potential, CompositeSoftmax):
+        return parts
+    return tuple(part for part in parts if float(curve(part.point())) == 0.0)  # where Q is constant too
+
+
+def _calm_stretches(curve: Curve, domain: Interval) -> list[Interval]:
+    """Where a curve of which only the formula is known has equal values at neighbouring sampled scores."""
+    points = sample_points(curve, domain)
+    values = evaluated(curve, points)
+    stretches: list[Interval] = []
+    for a, b, still in zip(points, points[1:], values[1:] == values[:-1], strict=False):
+        if not still:
+            continue
+        if stretches and stretches[-1].high == a:
+            stretches[-1] = Interval(stretches[-1].low, float(b))
+        else:
+            stretches.append(Interval(float(a), float(b)))
+    return stretches

@@ -1,0 +1,284 @@
+"""A loss in plain words: where it looks, whether it is convex, what it elicits, how far it can be trusted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from selmatch import certify
+from selmatch.algebra import Affine, constant_value
+from selmatch.certificates import Certificate
+from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable
+from selmatch.curve import Curve, Interval
+from selmatch.curves import Exp, Identity, Log, Logit, Sigmoid
+from selmatch.losses import PerLabel
+from selmatch.parameters import has_plain_numbers
+
+#: sensitivities that differ by no more than this are alike
+ALIKE = 1.1
+#: a relative error of a probability in single precision that nobody minds
+TOLERATED = 1e-3
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What :meth:`selmatch.MatchingLoss.explain` found; print it.
+
+    Attributes
+    ----------
+    loss : MatchingLoss
+        What is explained.
+    profile : tuple of (score, sensitivity)
+        The sensitivity across typical scores, or across the data.
+    certificate : Certificate
+        Whether the loss is convex.
+    mean, elicited : float or None
+        Of the data: the mean, and the best constant prediction h^-1(E h(S)), where training should start.
+    curvature : tuple of float
+        The smallest and the largest sensitivity on the data, or on the profile.
+    limits : tuple of Interval
+        The scores within which value and gradient are finite in single and in double precision.
+    simpler : str
+        A loss that everybody has and that would do the same; empty if none is known.
+    notes : tuple of str
+        What else to know.
+    """
+
+    loss: Any
+    profile: tuple[tuple[float, float], ...]
+    certificate: Certificate
+    mean: float | None
+    elicited: float | None
+    curvature: tuple[float, float]
+    limits: tuple[Interval, Interval]
+    simpler: str
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [repr(self.loss), *self.notes, "", "Sensitivity (what an error of one unit weighs):"]
+        most = max((value for _, value in self.profile if math.isfinite(value)), default=0.0) or 1.0
+        for score, value in self.profile:
+            bar = "#" * round(32 * min(value / most, 1.0)) if value >= 0 else "negative"
+            lines.append(f"  {score:>10.4g}  {value:>10.4g}  {bar}".rstrip())
+        low, high = self.curvature
+        ratio = f", a factor of {high / low:.3g}" if low > 0 else ""
+        lines += ["", f"Curvature: {low:.4g} to {high:.4g}{ratio}.", f"Convex: {self.certificate}"]
+        lines.append(self._elicits())
+        single, double = self.limits
+        lines.append(f"Finite: scores in {single} in single precision, {double} in double.")
+        if self.simpler:
+            lines.append(f"Simpler: {self.simpler}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _elicits(self) -> str:
+        if self.simpler.startswith("this is squared error"):
+            return "Elicits: the mean."
+        rule = "Elicits: h^-1(E h(S)), not the mean"
+        if self.elicited is None or self.mean is None:
+            return f"{rule}; give data to see how far apart they are."
+        found = f"{self.elicited:.4g} on the data, whose mean is {self.mean:.4g}"
+        return f"{rule}: {found}. Start training there, and check calibration on h(observed) and h(predicted)."
+
+
+def explain(loss: Any, data: Any, weights: Any) -> Explanation:
+    """See :meth:`selmatch.MatchingLoss.explain`."""
+    potential = loss.potential
+    if not has_plain_numbers(potential):
+        raise TypeError(f"MatchingLoss.explain: the parameters must be plain numbers, got {potential!r}.")
+    wish = loss.wish
+    scores = None if data is None else _scores(loss, data)
+    curve = _curve(potential)
+    points = _points(curve, scores, wish)
+    sensitivities = _finite_slopes(potential, points)
+    mean = elicited = None
+    if scores is not None and isinstance(potential, Curve):
+        share = None if weights is None else np.asarray(weights, dtype=float).reshape(-1)
+        mean = float(np.average(scores, weights=share))
+        elicited = float(loss.minimiser(scores, weights=share))
+    elif wish is not None:
+        mean, elicited = wish.mean, wish.elicited
+    curvature = _range(_finite_slopes(potential, scores)) if scores is not None else _range(sensitivities)
+    if scores is None and wish is not None:
+        curvature = wish.curvature
+    return Explanation(
+        loss=loss,
+        profile=tuple(zip(points.tolist(), sensitivities.tolist(), strict=True)),
+        certificate=certify.convex(loss),
+        mean=mean,
+        elicited=elicited,
+        curvature=curvature,
+        limits=(finite_scores(potential, np.float32), finite_scores(potential, np.float64)),
+        simpler=simpler(potential, curvature, on_data=scores is not None or wish is not None),
+        notes=tuple(_notes(loss)),
+    )
+
+
+def _scores(loss: Any, data: Any) -> np.ndarray:
+    array = np.asarray(data, dtype=float)
+    if array.size == 0 or not np.isfinite(array).all():
+        raise ValueError(f"MatchingLoss.explain: data must be finite numbers, got {data!r}. Drop the others.")
+    return array.reshape(-1)
+
+
+def _notes(loss: Any) -> list[str]:
+    notes = [] if loss.wish is None else [f"Made by focus: {loss.wish}."]
+    potential = loss.potential
+    if not loss.check or getattr(potential, "check", True) is False:
+        notes.append("Built with check=False: it need not be convex, and may be negative.")
+    if isinstance(potential, PerLabel):
+        notes.append(f"Each label has its own link; below is that of {potential.labels[0]:g}.")
+    if isinstance(potential, CompositeSoftmax):
+        notes.append("Sensitivity of one score beside two in the middle; ranking_report looks at any others.")
+    if isinstance(potential, CompositeSoftmax) and constant_value(potential.scaling) is None:
+        notes.append("Adding a number to all scores of a row changes the loss: agree on their level.")
+    if isinstance(potential, (CompositeSigmoid, CompositeSoftmax)) and constant_value(potential.scaling) is None:
+        reach = _trusted_reach(potential)
+        if math.isfinite(reach.low) or math.isfinite(reach.high):
+            notes.append(f"Single precision gives probabilities 3 digits for scores in {reach}; use double beyond.")
+    return notes
+
+
+def _curve(potential: Any) -> Curve:
+    """The curve that says which scores are typical."""
+    if isinstance(potential, CompositeSoftmax):
+        return potential.scaling
+    if isinstance(potential, PerLabel):
+        return potential.curves[0]
+    return potential.curve if isinstance(potential, Separable) else potential
+
+
+def _points(curve: Curve, scores: np.ndarray | None, wish: Any) -> np.ndarray:
+    """Scores that show the profile: of the data, and where a drawing bends; else what is typical of the curve."""
+    if scores is not None:
+        known = np.quantile(scores, [0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0])
+    elif wish is not None:
+        known = np.array([wish.lowest, *wish.quartiles, wish.median, wish.highest])
+    else:
+        low, high = curve.window()
+        margin = 0.02 * (high - low)  # an open end may have an infinite slope
+        return np.linspace(low + margin * curve.domain.open_low, high - margin * curve.domain.open_high, 13)
+    low, high = float(known.min()), float(known.max())
+    bends = [knot for knot in getattr(curve, "knots", ()) if low <= knot <= high]
+    return np.unique([*known, *bends, *np.linspace(low, high, 7)])
+
+
+def _finite_slopes(potential: Any, z: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        if isinstance(potential, CompositeSoftmax):  # one score against two others in the middle
+            middle = np.full_like(z, float(np.median(z)))
+            return np.asarray(potential.slope(np.stack([z, middle, middle], axis=-1)))[..., 0]
+        if isinstance(potential, PerLabel):
+            return np.asarray(potential.curves[0].slope(z))
+        return np.asarray(_curve(potential).slope(z), dtype=float) * np.ones_like(z)
+
+
+def _range(values: np.ndarray) -> tuple[float, float]:
+    finite = values[np.isfinite(values)]
+    return (float(finite.min()), float(finite.max())) if len(finite) else (math.nan, math.nan)
+
+
+# ----------------------------------------------------------------------------------------------------------- limits
+
+
+def finite_scores(potential: Any, dtype: Any) -> Interval:
+    """The scores to which a prediction may go, from a harmless label, until value or gradient overflow."""
+    curve = _curve(potential)
+    start, largest = float(curve.point()), float(np.finfo(dtype).max) / 4.0
+    ends = []
+    for side, end in ((-1.0, curve.domain.low), (1.0, curve.domain.high)):
+        if math.isfinite(end):
+            ends.append(end)
+            continue
+        inside, outside = 0.0, math.inf
+        steps = np.geomspace(1.0, largest, 200)
+        for _ in range(4):  # each time between the last finite and the first infinite one
+            finite = _are_finite(potential, start, start + side * steps, dtype)
+            first = len(steps) if finite.all() else int(np.argmin(finite))
+            inside = float(steps[first - 1]) if first else inside
+            if first == len(steps):
+                break
+            outside = float(steps[first])
+            steps = np.linspace(inside, outside, 50)
+        ends.append(side * math.inf if inside >= largest else float(f"{start + side * inside:.4g}"))
+    return Interval(ends[0], ends[1], curve.domain.open_low, curve.domain.open_high)
+
+
+def _are_finite(potential: Any, start: float, z: np.ndarray, dtype: Any) -> np.ndarray:
+    """Whether value and gradient are finite for each prediction z of the label start (of one class, beside others)."""
+    if isinstance(potential, PerLabel):
+        pairs = zip(potential.labels, potential.curves, strict=True)
+        return np.all([_are_finite(curve, label, z, dtype) for label, curve in pairs], axis=0)
+    x = np.full((len(z), 3), start, dtype=dtype)
+    xh = x.copy()
+    xh[:, 0] = z
+    with np.errstate(all="ignore"):
+        value, gradient = potential.remainder_and_difference(x, xh - x, xh)
+    return np.isfinite(value.reshape(len(z), -1)).all(axis=1) & np.isfinite(gradient).all(axis=1)
+
+
+def _trusted_reach(potential: Any) -> Interval:
+    """The scores with |Q|/gamma small enough for probabilities in single precision."""
+    curve, largest = potential.scaling, TOLERATED / float(np.finfo(np.float32).eps)
+    start = float(curve.point())
+
+    def trusted(z: float) -> bool:
+        with np.errstate(all="ignore"):
+            return abs(float(curve.primitive(z))) / potential.gamma <= largest
+
+    ends = []
+    for side, end in ((-1.0, curve.domain.low), (1.0, curve.domain.high)):
+        inside, reach = start, 1.0
+        while curve.domain.holds(start + side * reach) and trusted(start + side * reach) and reach < 1e30:
+            inside, reach = start + side * reach, 2.0 * reach
+        if reach >= 1e30 or not curve.domain.holds(start + side * reach):
+            ends.append(end)
+            continue
+        outside = start + side * reach
+        for _ in range(40):
+            middle = 0.5 * inside + 0.5 * outside
+            inside, outside = (middle, outside) if trusted(middle) else (inside, middle)
+        ends.append(float(f"{inside:.3g}"))
+    return Interval(ends[0], ends[1])
+
+
+# -------------------------------------------------------------------------------------------------- simpler losses
+
+
+def simpler(potential: Any, curvature: tuple[float, float], on_data: bool) -> str:
+    """When a loss that everybody has would do the same."""
+    inner = potential
+    while isinstance(inner, (Affine, Separable)):
+        inner = inner.curve
+    if isinstance(inner, Identity):
+        return "this is squared error, halved" + ("." if inner is potential else " and multiplied by a constant.")
+    if isinstance(inner, CompositeSoftmax):
+        if constant_value(inner.scaling) is not None:
+            return "this is the standard Softmax: cross-entropy with soft labels p(s) has the same gradient."
+        return ""
+    if isinstance(inner, CompositeSigmoid) and (plain := _plain_sigmoid(inner)) is not None:
+        return f"this composite Sigmoid is MatchingLoss({plain!r})."
+    if isinstance(inner, Curve) and on_data and 0.0 < curvature[1] <= ALIKE * curvature[0]:
+        factor = curvature[1] / curvature[0]
+        return f"on these data the sensitivity varies by a factor of {factor:.3g}: squared error does the same."
+    same = {
+        Sigmoid: "cross-entropy with the soft labels h(s), which every library and booster has, has the same gradient.",
+        Exp: "this is the Poisson deviance, halved, of rates e^x and counts e^x.",
+        Log: "this is the Poisson deviance, halved, of scores that are rates.",
+        Logit: "this is the Kullback-Leibler divergence between two probabilities.",
+    }
+    return same.get(type(inner), "")
+
+
+def _plain_sigmoid(curve: CompositeSigmoid) -> Curve | None:
+    """A composite Sigmoid with a sigmoid scaling of amplitude gamma is a shifted Sigmoid."""
+    scaling = curve.scaling.affine() if isinstance(curve.scaling, Sigmoid) else curve.scaling
+    if not isinstance(scaling, Affine) or not isinstance(scaling.curve, Sigmoid) or curve.offset != 0.0:
+        return None
+    if not math.isclose(scaling.gain / scaling.alpha, curve.gamma, rel_tol=1e-12):
+        return None
+    return Sigmoid().affine(scaling.alpha, scaling.beta + math.log(2.0) / scaling.alpha, scaling.gain)

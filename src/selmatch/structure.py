@@ -1,0 +1,183 @@
+"""Proofs without computation: what is known of a curve from the parts it is made of."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+from selmatch.algebra import Affine, Capped, Inverse, Piecewise, Sum
+from selmatch.composite import CompositeSigmoid
+from selmatch.curve import Curve
+from selmatch.curves import AbsPower, Polynomial
+from selmatch.formula import Formula
+
+
+def is_known(curve: Any) -> bool:
+    """Whether what a curve declares of itself is the library's own, and so a proof; a user's declaration is none."""
+    return type(curve).__module__.startswith("selmatch.") and not curve.only_a_formula
+
+
+def why_non_decreasing(curve: Curve, low: float, high: float) -> str | None:
+    """Why a curve never decreases between two scores, or None if its parts do not say so."""
+    if isinstance(curve, Formula) and curve.increasing:
+        return "a composition of functions that never decrease"
+    if not is_known(curve):
+        return None
+    if isinstance(curve, Affine):
+        return why_non_decreasing(curve.curve, *_outwards(curve, low, high))
+    if isinstance(curve, Capped):
+        caps = (
+            low if curve.low is None else max(low, curve.low),
+            high if curve.high is None else min(high, curve.high),
+        )
+        return why_non_decreasing(curve.curve, *caps) if caps[0] < caps[1] else "constant beyond its cap"
+    if isinstance(curve, Sum):
+        reasons = [why_non_decreasing(term, low, high) for term in curve.curves]
+        return f"a sum of curves that never decrease: {_names(curve.curves)}" if all(reasons) else None
+    if isinstance(curve, Piecewise):
+        segments = zip(curve.pieces, curve.knots, curve.knots[1:], strict=False)
+        reasons = [why_non_decreasing(piece, a, b) for piece, a, b in segments]
+        return "pieces that never decrease, joined without a fall" if all(reasons) else None
+    if isinstance(curve, CompositeSigmoid):
+        return _why_composite(curve, low, high)
+    if isinstance(curve, Polynomial):
+        rises = polynomial_rises(curve, low, high)
+        return "its derivative has no negative value, in exact rational arithmetic" if rises else None
+    if isinstance(curve, Inverse):
+        return "the inverse of a curve that increases"
+    if curve.increases_on(low, high) is True:
+        return f"{type(curve).__name__} never decreases" + ("" if curve.increasing is True else " there")
+    return None
+
+
+def _outwards(curve: Affine, low: float, high: float) -> tuple[float, float]:
+    """Scores in the inner curve's x, past the rounding of the product."""
+    x = [curve.alpha * (end - curve.beta) if math.isfinite(end) else end for end in (low, high)]
+    domain = curve.curve.domain
+    slack = [4e-16 * (math.fabs(t) + math.fabs(curve.alpha * curve.beta)) if math.isfinite(t) else 0.0 for t in x]
+    return max(x[0] - slack[0], domain.low), min(x[1] + slack[1], domain.high)
+
+
+def _names(curves: Any) -> str:
+    names = [_innermost(curve) for curve in curves]
+    return ", ".join(dict.fromkeys(names))
+
+
+def _innermost(curve: Curve) -> str:
+    return _innermost(curve.curve) if isinstance(curve, (Affine, Capped)) else type(curve).__name__
+
+
+def _why_composite(curve: CompositeSigmoid, low: float, high: float) -> str | None:
+    reason = why_non_decreasing(curve.scaling, low, high)
+    if reason:
+        return f"Q is convex ({reason}), and a convex Q makes the composite Sigmoid convex"
+    known = is_known(_stripped(curve.scaling)) and curve.offset == 0.0
+    if known and curve.gamma <= (largest := _threshold(curve.scaling)):
+        return f"gamma <= {largest:.10g}, which is enough for {_innermost(curve.scaling)}"
+    return None
+
+
+def _stripped(curve: Curve) -> Curve:
+    return _stripped(curve.curve) if isinstance(curve, Affine) else curve
+
+
+def _threshold(scaling: Curve) -> float:
+    """A gamma up to which a scaling that is not increasing is proved to be convex, 0 if there is none."""
+    if isinstance(scaling, Affine):
+        return _threshold(scaling.curve) * scaling.gain / scaling.alpha
+    if isinstance(scaling, AbsPower):  # the paper's corollary: c >= max(sqrt(2 gamma d), gamma d - 1/2)
+        return min(0.5 * scaling.c**2, scaling.c + 0.5) / scaling.d if scaling.d >= 1.0 else 0.0
+    return scaling.largest_gamma
+
+
+# ----------------------------------------------------------------------------------------------------- polynomials
+
+
+#: degrees up to which touching points are divided out exactly
+MOST_DEGREE = 24
+
+
+def polynomial_rises(curve: Polynomial, low: float, high: float) -> bool | None:
+    """Whether a polynomial never decreases between two scores, in exact arithmetic; None if halving does not decide."""
+    slope = _trimmed([k * Fraction(c) for k, c in enumerate(curve.coefficients)][1:])
+    if not slope:
+        return True
+    if len(slope) <= MOST_DEGREE:
+        slope = _without_squares(slope)
+    origin = Fraction(curve.origin)
+    # beyond this all derivatives keep their sign
+    reach = 1 + max((abs(c / slope[-1]) for c in slope[:-1]), default=Fraction(0))
+    left = -reach if math.isinf(low) else Fraction(low) - origin
+    right = reach if math.isinf(high) else Fraction(high) - origin
+    if math.isinf(low) and min(_shifted(slope, left, -1)) < 0:
+        return False
+    if math.isinf(high) and min(_shifted(slope, right, 1)) < 0:
+        return False
+    return _bernstein_sign(slope, left, right) if left < right else True
+
+
+def _trimmed(coefficients: list[Fraction]) -> list[Fraction]:
+    while coefficients and coefficients[-1] == 0:
+        coefficients = coefficients[:-1]
+    return coefficients
+
+
+def _divided(p: list[Fraction], q: list[Fraction]) -> tuple[list[Fraction], list[Fraction]]:
+    """Quotient and rest of two polynomials."""
+    rest, quotient = list(p), [Fraction(0)] * max(len(p) - len(q) + 1, 0)
+    for i in reversed(range(len(quotient))):
+        quotient[i] = rest[i + len(q) - 1] / q[-1]
+        for j, c in enumerate(q):
+            rest[i + j] -= quotient[i] * c
+    return quotient, _trimmed(rest[: len(q) - 1])
+
+
+def _without_squares(p: list[Fraction]) -> list[Fraction]:
+    """A polynomial with the sign of p everywhere and no multiple factors: where p only touches 0 it does not."""
+    derivative = _trimmed([k * c for k, c in enumerate(p)][1:])
+    a, b = p, derivative
+    while b:
+        a, b = b, _divided(a, b)[1]
+    if len(a) <= 1:  # no multiple roots
+        return p
+    # p = f1 f2^2 f3^3 ..., its gcd with p' is f2 f3^2 ...: p / gcd = f1 f2 f3 ..., and the sign is that of f1 f3 ...
+    all_roots = _divided(p, a)[0]
+    multiple = _without_squares(a)  # f2 f4 ...
+    sign = _divided(all_roots, multiple)
+    return sign[0] if not sign[1] else p
+
+
+def _shifted(coefficients: list[Fraction], start: Fraction, way: int) -> list[Fraction]:
+    """Coefficients of p(start + way * t) in powers of t."""
+    c = list(coefficients)
+    for first in range(len(c)):
+        for i in range(len(c) - 2, first - 1, -1):
+            c[i] += start * c[i + 1]
+    return [value * way**k for k, value in enumerate(c)]
+
+
+def _bernstein_sign(coefficients: list[Fraction], low: Fraction, high: Fraction) -> bool | None:
+    """Whether a polynomial is never negative on [low, high]: its Bernstein coefficients say so."""
+    n, width = len(coefficients) - 1, high - low
+    power = [c * width**k for k, c in enumerate(_shifted(coefficients, low, 1))]
+    bernstein: list[Any] = [
+        sum(Fraction(math.comb(i, k), math.comb(n, k)) * power[k] for k in range(i + 1)) for i in range(n + 1)
+    ]
+    waiting = [(bernstein, 0)]
+    while waiting:
+        b, depth = waiting.pop()
+        if b[0] < 0 or b[-1] < 0:
+            return False
+        if min(b) >= 0:
+            continue
+        if depth == 40:
+            return None
+        left, right, row = [b[0]], [b[-1]], b
+        while len(row) > 1:
+            row = [(p + q) / 2 for p, q in itertools.pairwise(row)]
+            left.append(row[0])
+            right.append(row[-1])
+        waiting += [(left, depth + 1), (right[::-1], depth + 1)]
+    return True

@@ -1,0 +1,463 @@
+"""Certificates: the paper's theorems and corollaries, its invalid choices, and no false proof."""
+
+import itertools
+import json
+import math
+import os
+import pathlib
+
+import mpmath
+import numpy as np
+import pytest
+
+import selmatch as sm
+from conftest import JUMPING, KINKED, LINKS, SMOOTH
+from selmatch import certify
+from selmatch import functions as f
+from selmatch.certify import Proved, Refuted, Undecided
+
+DOMAIN = (-8.0, 8.0)
+FOLDER = pathlib.Path(os.environ.get("SELMATCH_GOLDEN", pathlib.Path(__file__).parent / "golden"))
+THRESHOLDS = json.loads((FOLDER / "thresholds.json").read_text())
+
+
+def unchecked(scaling, **options):
+    return sm.CompositeSigmoid(scaling, check=False, **options)
+
+
+def is_true(certificate: Refuted, curve) -> bool:
+    """Whether the two scores of a witness do show a fall."""
+    a, b = certificate.witness.scores
+    return a < b and float(curve(a)) > float(curve(b))
+
+
+# --------------------------------------------------------------------------------------------------------- structure
+
+
+@pytest.mark.parametrize("link", LINKS, ids=repr)
+def test_built_in_links_are_proved_without_computation(link):
+    certificate = certify.convex(sm.MatchingLoss(link))
+    assert isinstance(certificate, Proved), certificate
+    assert certificate.boxes == 0
+
+
+def test_a_declaration_of_a_user_is_no_proof():
+    class Boaster(sm.Curve):
+        increasing = True
+
+        def __call__(self, x):
+            return f.sin(x)
+
+    assert isinstance(certify.non_decreasing(Boaster(), DOMAIN), Refuted)
+    assert certify.non_decreasing(Boaster(), (-1.5, 1.5))
+
+
+def test_reasons_speak_of_the_parts():
+    link = 0.1 * sm.Identity() + sm.Sinh().capped(-3.0, 3.0)
+    assert certify.convex(link).how == "a sum of curves that never decrease: Identity, Sinh"
+    assert "convex Q" in certify.convex(sm.CompositeSigmoid(sm.Sinh())).how
+    assert certify.convex(sm.CompositeSoftmax(sm.Exp())).how == "Q is convex: Exp never decreases"
+    assert certify.convex(sm.Separable(sm.Tanh()))
+    assert certify.convex(sm.MatchingLoss(sm.PerLabel({0.0: sm.Identity(), 1.0: sm.Exp()})))
+
+
+def test_a_curve_may_increase_on_a_part_of_its_domain():
+    assert isinstance(certify.convex_primitive(sm.Cosh()), Refuted)
+    assert certify.convex_primitive(sm.Cosh(), (0.0, math.inf))
+    assert certify.convex_primitive(sm.Cosh().affine(alpha=3.0, beta=-1.0), (-1.0, 8.0))
+    assert certify.non_decreasing(sm.Sin(), (-1.5, 1.5))
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "rises"),
+    [
+        ((0.0, 3.0, -3.0, 1.0), True),  # (x - 1)^3 + 1: the slope touches 0
+        ((0.0, 2.999, -3.0, 1.0), False),
+        ((0.0, 0.0, 0.0, 0.0, 0.0, 1.0), True),
+        ((0.0, 1.0, 0.0, -0.1), False),
+        ((5.0,), True),
+        ((0.0, -1.0), False),
+        ((0.0, 4.0, 0.0, -4.0 / 3.0, 0.0, 0.2), True),  # slope (x^2 - 2)^2, touching at irrational points... nearly
+    ],
+)
+def test_polynomials_are_decided_exactly(coefficients, rises):
+    curve = sm.Polynomial(coefficients)
+    certificate = certify.non_decreasing(curve)
+    if coefficients[3:4] == (-4.0 / 3.0,):
+        # 4/3 is rounded: whether the slope dips below 0 by 1e-17 is decided in exact arithmetic, not by taste
+        assert isinstance(certificate, (Proved, Refuted, Undecided))
+        return
+    assert isinstance(certificate, Proved if rises else Refuted), certificate
+
+
+def test_touching_at_irrational_points_is_proved():
+    slope = np.polynomial.Polynomial([-2.0, 0.0, 1.0]) ** 2  # 4 - 4 x^2 + x^4
+    curve = sm.Polynomial(tuple(3.0 * 5.0 * slope.integ().coef))  # whole numbers
+    assert certify.non_decreasing(curve)
+    assert certify.non_decreasing(curve, DOMAIN)
+
+
+# ------------------------------------------------------------------------------------------ curves that are a formula
+
+PROVABLE = {
+    "z + tanh z": lambda z: z + f.tanh(z),
+    "z + sin z": lambda z: z + f.sin(z),
+    "z - 0.999 sin z": lambda z: z - 0.999 * f.sin(z),
+    "z |z|": lambda z: z * f.abs(z),
+    "z^3": lambda z: z**3,
+    "max": lambda z: f.maximum(z, 0.0) + f.minimum(z, -1.0),
+    "softplus of sinh": lambda z: f.softplus(f.sinh(z)),
+    "two branches that meet": lambda z: f.where(z > 0.5, 2.0 * z, z + 0.5),
+    "a jump upwards": lambda z: f.where(z > 0.5, z + 1.0, z),
+    "sign": lambda z: 0.1 * z + f.sign(z),
+    "numpy": lambda z: np.arctan(z) + np.float64(2.0) * z,
+    "tanh of tanh": lambda z: f.tanh(3.0 * f.tanh(z)),
+    "exp(z) + exp(-exp(-z))": lambda z: f.exp(z) + f.exp(-f.exp(-z)),
+    "bumps": lambda z: z + 0.4 * f.tanh(4.0 * (z - 2.0)) - 0.4 * f.tanh(2.0 * (z + 1.0)),
+}
+
+
+@pytest.mark.parametrize("name", PROVABLE)
+def test_formulas_are_proved_by_intervals(name):
+    certificate = certify.convex(sm.FromLink(PROVABLE[name]), DOMAIN)
+    assert isinstance(certificate, Proved), certificate
+    assert certificate.boxes < 400  # each takes about 0.3 ms
+
+
+FALSE_BY_LITTLE = {
+    "z - 1.001 sin z": lambda z: z - 1.001 * f.sin(z),
+    "z - 1.001 tanh z": lambda z: z - 1.001 * f.tanh(z),
+    "z^3 - z/1000": lambda z: z**3 - 0.001 * z,
+    "a dip": lambda z: 0.01 * z - 0.0101 * f.tanh(z - 3.3),
+    "a narrow dip": lambda z: z - 0.01001 * f.tanh(100.0 * (z - math.pi)),
+    "a jump downwards": lambda z: f.where(z > 0.3, z - 0.001, z),
+    "a tiny jump": lambda z: f.where(z > 0.3, z - 1e-12, z),
+    "at an end": lambda z: -z * (z - 15.9),
+}
+
+
+@pytest.mark.parametrize("name", FALSE_BY_LITTLE)
+def test_what_is_false_by_a_thousandth_ends_with_a_witness(name):
+    curve = sm.FromLink(FALSE_BY_LITTLE[name])
+    certificate = certify.convex(curve, DOMAIN)
+    assert isinstance(certificate, Refuted), certificate
+    assert is_true(certificate, curve)
+    assert -8.0 <= min(certificate.witness.scores) < max(certificate.witness.scores) <= 8.0
+
+
+def test_parsed_formulas():
+    composed = certify.convex(sm.parse("exp(tanh(z)) + z^3", lower=False))
+    assert composed.how == "a composition of functions that never decrease"
+    assert certify.convex(sm.parse("z + sin(z)/2"), DOMAIN).boxes >= 1
+    falling = sm.parse("where(z > 0.3, z - 0.001, z)")
+    assert is_true(certify.convex(falling, DOMAIN), falling)
+    assert certify.odd(sm.parse("z*abs(z)*tanh(z^2)"))
+
+
+def test_what_cannot_be_looked_into_is_undecided():
+    certificate = certify.convex(sm.FromLink(lambda z: z if isinstance(z, (float, np.ndarray)) else z.unknown), DOMAIN)
+    assert isinstance(certificate, Undecided)
+    assert "does not run on ranges" in str(certificate)
+    hard = sm.FromLink(lambda z: z - f.sin(z) * (1.0 - 1e-17))  # as good as touching 0
+    assert isinstance(certify.convex(hard, (-1.0, 1.0)), (Proved, Undecided))
+
+
+def test_a_search_can_be_cut_short():
+    curve = unchecked(sm.FromLink(f.cosh), gamma=1.2)
+    assert isinstance(certify.convex(curve, (-3.0, 3.0), most_boxes=2), Undecided)
+
+
+def test_unbounded_domains():
+    assert certify.convex(sm.FromLink(lambda z: z + f.tanh(z)))
+    tail = certify.convex(sm.FromLink(lambda z: z - 1e-7 * z**3))
+    assert isinstance(tail, Refuted)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_certificates_agree_with_dense_sampling(seed):
+    """100 random curves for each seed: no false proof, no false witness, few open ends."""
+    rng = np.random.default_rng(seed)
+    shapes = [f.tanh, f.sin, f.sigmoid, f.arctan, f.softplus, lambda x: f.exp(-f.square(x)), f.arcsinh, f.abs]
+    z = np.linspace(-8.0, 8.0, 20_001)
+    found = {Proved: 0, Refuted: 0, Undecided: 0}
+    for _ in range(100):
+        terms = [
+            (float(rng.normal()), float(rng.uniform(0.2, 3.0)), float(rng.uniform(-6.0, 6.0)), shapes[rng.integers(8)])
+            for _ in range(rng.integers(1, 5))
+        ]
+        lean = float(rng.uniform(0.0, 4.0))
+
+        def formula(x, terms=terms, lean=lean):
+            return lean * x + sum(c * shape(a * (x - b)) for c, a, b, shape in terms)
+
+        curve = sm.FromLink(formula)
+        certificate = certify.convex(curve, DOMAIN)
+        found[type(certificate)] += 1
+        values = formula(z)
+        falls = np.diff(values) < -1e-13 * (1.0 + np.abs(values[1:]))
+        if isinstance(certificate, Proved):
+            assert not falls.any(), terms
+            assert np.min(curve.slope(z)) >= -1e-12, terms
+        elif isinstance(certificate, Refuted):
+            assert is_true(certificate, curve), terms
+        else:
+            assert not falls.any(), terms  # a visible fall must be found
+    assert found[Proved] >= 10
+    assert found[Refuted] >= 10
+    assert found[Undecided] <= 1, found
+
+
+# ---------------------------------------------------------------------------- composite Sigmoid: theorems, corollaries
+
+
+@pytest.mark.parametrize("scaling", [sm.Exp(), sm.Sinh(), sm.Sigmoid(), sm.SmeLU(), sm.Tanh(), sm.AntiExp()], ids=repr)
+@pytest.mark.parametrize("gamma", [0.1, 1.0, 5.0])
+def test_convex_q_suffices_for_one_class_and_for_many(scaling, gamma):
+    assert certify.convex(unchecked(scaling, gamma=gamma))
+    assert certify.convex(sm.CompositeSoftmax(scaling, gamma=gamma))
+
+
+def test_convex_q_is_not_necessary_for_one_class():
+    """C45: q = cosh with gamma = 1."""
+    assert isinstance(certify.convex_primitive(sm.Cosh(), DOMAIN), Refuted)
+    assert certify.convex(unchecked(sm.Cosh(), gamma=1.0))
+
+
+@pytest.mark.parametrize("gamma", [0.1, 0.5, 0.707, 1.0])
+def test_convex_q_is_necessary_for_many_classes(gamma):
+    """C56: on the diagonal the loss is the divergence of Q, whatever gamma and the number of classes."""
+    softmax = sm.CompositeSoftmax(sm.Cosh(), gamma=gamma, check=False)
+    certificate = certify.convex(softmax)
+    assert isinstance(certificate, Refuted)
+    s, s_hat = certificate.witness.scores
+    for classes in (2, 3, 10):
+        loss = sm.MatchingLoss(softmax, check=False)(np.full(classes, s_hat), np.full(classes, s))
+        assert loss == pytest.approx(certificate.witness.values[0], rel=1e-12)
+        assert loss < 0
+    polynomial = sm.CompositeSoftmax(sm.AbsPower(1.0, 2.0), gamma=gamma, check=False)
+    assert isinstance(certify.convex(polynomial), Refuted)
+
+
+def test_an_anchor_leaves_it_open():
+    anchored = sm.CompositeSoftmax(sm.Cosh(), anchor=0.0, check=False)
+    assert isinstance(certify.convex(anchored), Undecided)
+
+
+def test_the_exact_gamma_of_cosh():
+    """C111: sufficient in the paper 1/sqrt 2, exactly 1.3252813..."""
+    exact = float(THRESHOLDS["sinh_gamma_max"])
+    for alpha, beta, gain in ((1.0, 0.0, 1.0), (0.5, 1.0, 3.0)):
+        enclosure = certify.largest_gamma(sm.Cosh().affine(alpha, beta, gain))
+        assert exact * gain / alpha in enclosure
+        assert enclosure.width < 1e-11
+        assert isinstance(enclosure.at_low, Proved)
+        assert isinstance(enclosure.at_high, Refuted)
+    assert certify.convex(unchecked(sm.Cosh(), gamma=2.0**-0.5))
+    for gamma, verdict in ((exact * 0.999, Proved), (exact * 1.001, Refuted)):
+        certificate = certify.convex(unchecked(sm.Cosh() + sm.Constant(0.0), gamma=gamma), DOMAIN)
+        assert isinstance(certificate, verdict), certificate
+
+
+def test_the_smallest_c_of_the_polynomial_corollary():
+    """C113: enclosures of the exact c, which the paper's c bounds from above."""
+    for gamma, d, c_min, paper in THRESHOLDS["poly"]:
+        enclosure = certify.smallest_c(d, gamma)
+        assert float(c_min) in enclosure, (gamma, d)
+        assert enclosure.width < 1e-9
+        assert isinstance(enclosure.at_low, Refuted)
+        assert isinstance(enclosure.at_high, Proved)
+        assert enclosure.low <= float(paper) * (1 + 1e-12)
+        assert certify.convex(unchecked(sm.AbsPower(d, float(paper) * (1 + 1e-15)), gamma=gamma))
+
+
+def test_a_pure_power_has_no_gamma():
+    """C112: q = |x|^d without a constant fails for every gamma."""
+    for d, gamma in itertools.product((1.0, 2.0), (0.01, 0.5, 2.0)):
+        certificate = certify.convex(unchecked(sm.AbsPower(d, 0.0), gamma=gamma), DOMAIN)
+        assert isinstance(certificate, Refuted), (d, gamma)
+
+
+def test_other_largest_gammas():
+    assert certify.largest_gamma(sm.Sinh()).low == math.inf
+    bounded = certify.largest_gamma(sm.Cosh(), (-0.3, 2.0))
+    assert bounded.low > float(THRESHOLDS["sinh_gamma_max"])
+    none = certify.largest_gamma(sm.FromPrimitive(f.tanh), DOMAIN)
+    assert (none.low, none.high) == (0.0, 0.0)  # C110: where Q > 0 and q' < 0 no small gamma helps
+    shifted = certify.largest_gamma(sm.Cosh(), offset=1.0)
+    assert shifted.high < float(THRESHOLDS["sinh_gamma_max"])
+
+
+INVALID = {
+    "sigma": f.sigmoid,
+    "softplus": f.softplus,
+    "exp(sigma)": lambda z: f.exp(f.sigmoid(z)),
+    "exp(tanh)": lambda z: f.exp(f.tanh(z)),
+    "a density": lambda z: f.exp(f.exp(-f.square(z))),  # C117: q' of a decaying Q
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+@pytest.mark.parametrize("gamma", [0.1, 0.5, 1.0, 2.0])
+def test_the_papers_invalid_score_transforms(name, gamma):
+    """C115: decreasing regions for every gamma."""
+    curve = unchecked(None, gamma=gamma, f=INVALID[name])
+    certificate = certify.convex(curve, DOMAIN)
+    assert isinstance(certificate, Refuted), certificate
+    assert is_true(certificate, curve)
+
+
+def test_invalid_transforms_are_valid_to_the_left():
+    """C115, condition: on a bounded domain left of the decrease they may be used."""
+    assert certify.convex(unchecked(None, gamma=1.0, f=f.softplus), (-8.0, 0.7))
+    assert certify.convex(unchecked(None, gamma=1.0, f=f.sigmoid), (-8.0, -1.2))
+
+
+def test_an_absolute_power_as_transform():
+    """C114: for d = 2, gamma = 1 increasing for |x| < 1 and decreasing beyond, against the paper's 'always'."""
+    curve = unchecked(None, gamma=1.0, f=lambda z: f.square(z))
+    assert certify.convex(curve, (0.05, 0.99))
+    assert isinstance(certify.convex(curve, (0.05, 1.5)), Refuted)
+
+
+@pytest.mark.parametrize(
+    ("gamma", "verdict"), [(0.52, Proved), (0.7, Proved), (0.8605, Proved), (0.863, Refuted), (1.0, Refuted)]
+)
+def test_the_hyperbolic_transform_depends_on_gamma(gamma, verdict):
+    """C116: sinh |z| is invalid for gamma = 1, as the paper says, and valid for gamma in [0.5, 0.861446]."""
+    curve = unchecked(None, gamma=gamma, f=lambda z: f.sinh(f.abs(z)))
+    certificate = certify.convex(curve, (0.05, 2.0))
+    assert isinstance(certificate, verdict), certificate
+
+
+def test_a_scaling_that_is_a_formula():
+    """Its Q is enclosed by quadrature with its error."""
+    cosh = sm.FromLink(f.cosh)
+    assert certify.convex(unchecked(cosh, gamma=1.2), (-3.0, 3.0))
+    assert isinstance(certify.convex(unchecked(cosh, gamma=1.33), (-3.0, 3.0)), Refuted)
+
+
+# --------------------------------------------------------------------------------------------- p, symmetry, flat parts
+
+
+@pytest.mark.parametrize(
+    ("scaling", "domain", "verdict"),
+    [
+        (sm.Exp(), None, Proved),  # C98
+        (sm.Sigmoid().affine(beta=3.0), None, Proved),
+        (sm.AntiExp(), None, Proved),  # decreasing, still injective
+        (sm.Cosh(), None, Proved),
+        (sm.Tanh(), DOMAIN, Refuted),  # C99: an odd q gives an even Q
+        (sm.Sinh(), DOMAIN, Refuted),
+        (sm.Sinh().affine(beta=-9.0), DOMAIN, Proved),  # ... unless all scores lie on one side
+        (sm.FromLink(lambda z: f.exp(z) - 1e-4), DOMAIN, Proved),
+        (sm.FromLink(lambda z: f.exp(z) - 1e-3), DOMAIN, Refuted),
+    ],
+)
+def test_monotone_probabilities(scaling, domain, verdict):
+    for composite in (unchecked(scaling), sm.CompositeSoftmax(scaling, check=False)):
+        certificate = certify.monotone_probability(composite, domain)
+        assert isinstance(certificate, verdict), certificate
+
+
+@pytest.mark.parametrize(
+    ("loss", "about", "verdict"),
+    [
+        (sm.Sinh(), 0.0, Proved),
+        (sm.Sigmoid(), 0.0, Proved),  # not an odd link, but its loss does not care about signs
+        (sm.Sigmoid().affine(alpha=2.0, beta=1.5), 1.5, Proved),
+        (sm.Sigmoid().affine(beta=1.5), 0.0, Refuted),
+        (sm.Identity() + sm.Sinh(), 0.0, Proved),
+        (sm.Identity(), 7.0, Proved),
+        (sm.Logit(), 0.5, Proved),
+        (sm.Exp(), 0.0, Refuted),
+        (sm.Sinh().capped(-1.0, 2.0), 0.0, Refuted),
+        (sm.Sinh().capped(-2.0, 2.0), 0.0, Proved),
+        (sm.CompositeSigmoid(sm.Tanh()), 0.0, Proved),  # C46
+        (sm.CompositeSigmoid(sm.Sigmoid()), 0.0, Refuted),
+        (sm.CompositeSoftmax(sm.Sinh()), 0.0, Proved),  # C100
+        (sm.CompositeSoftmax(sm.Sigmoid()), 0.0, Refuted),
+        (sm.CompositeSoftmax(sm.Sinh(), rho=(1.0, 2.0)), 0.0, Undecided),
+        (sm.Separable(sm.Tanh()), 0.0, Proved),
+        (sm.FromLink(f.sinh), 0.0, Undecided),
+        (sm.FromLink(f.exp), 0.0, Refuted),
+    ],
+)
+def test_symmetry(loss, about, verdict):
+    certificate = certify.odd(loss, about)
+    assert isinstance(certificate, verdict), certificate
+
+
+@pytest.mark.parametrize("curve", [*KINKED, *JUMPING], ids=repr)
+def test_flat_regions_are_flat_and_the_rest_is_not(curve):
+    regions = certify.flat_regions(curve, (-20.0, 20.0))
+    for region in regions:
+        inner = np.linspace(region.domain.low, region.domain.high, 9)[1:-1]
+        assert np.ptp([float(curve(z)) for z in inner]) == 0.0
+    points = np.linspace(-19.97, 19.99, 797)
+    covered = np.array([any(bool(r.domain.holds(z)) for r in regions) for z in points])
+    steep = np.abs(np.asarray(curve.difference(points, np.full_like(points, 1e-7)))) > 0
+    assert not (covered & steep & ~np.isin(points, [r.domain.high for r in regions])).any()
+    assert (covered | steep).all()
+
+
+@pytest.mark.parametrize("curve", SMOOTH, ids=repr)
+def test_smooth_curves_have_no_flat_region(curve):
+    assert certify.flat_regions(curve) == () or isinstance(curve, sm.Constant) or hasattr(curve, "curves")
+
+
+def test_flat_regions_of_composites_and_formulas():
+    clipped = sm.CompositeSoftmax(sm.SmeLU(c=1.0))  # C73: low scores are clipped, high ones are not
+    assert [str(r.domain) for r in certify.flat_regions(clipped)] == ["(-inf, -1]"]
+    assert [str(r.domain) for r in certify.flat_regions(sm.CompositeSigmoid(sm.SmeLU()))] == ["(-inf, -1]"]
+    relu = sm.FromLink(lambda z: f.maximum(z, 0.0))
+    assert [str(r.domain) for r in certify.flat_regions(relu, DOMAIN)] == ["[-8, 0]"]
+    assert isinstance(certify.flat(sm.Sigmoid(), (800.0, 900.0)), Undecided)  # 1.0 in double precision, but not flat
+    assert isinstance(certify.flat(sm.Sinh(), (0.0, 1.0)), Refuted)
+    assert certify.flat(sm.Huber(c=1.0).affine(beta=2.0), (3.0, 5.0))
+
+
+# --------------------------------------------------------------------------------------------- losses use certificates
+
+
+def test_losses_refuse_with_the_witness():
+    with pytest.raises(ValueError, match=r"^MatchingLoss: .* must not decrease, got h\(.*\) = .* > h\(.*\) = .*, so"):
+        sm.MatchingLoss(sm.FromLink(lambda z: z - 1.001 * f.tanh(z)))
+    with pytest.raises(ValueError, match=r"^CompositeSigmoid: the link of .* must not decrease, got h\("):
+        sm.CompositeSigmoid(f=f.softplus)
+    with pytest.raises(ValueError, match=r"^CompositeSoftmax: Q of .* must be convex for many classes, got L\("):
+        sm.CompositeSoftmax(Q=f.sin)
+    sm.MatchingLoss(sm.FromLink(lambda z: z - 0.999 * f.tanh(z)))
+
+
+def test_the_inverse_of_a_proved_formula():
+    curve = sm.FromLink(lambda z: z + f.tanh(z))
+    assert sm.Inverse(curve)(curve(1.3)) == pytest.approx(1.3, rel=1e-12)
+    with pytest.raises(ValueError, match="must be known to increase"):
+        sm.Inverse(sm.FromLink(f.sin))
+
+
+def test_witnesses_hold_in_fifty_digits():
+    """The witness of gamma 0.1 % too large, recomputed from the definition."""
+    gamma = 1.001 * float(THRESHOLDS["sinh_gamma_max"])
+    certificate = certify.convex(unchecked(sm.Cosh(), gamma=gamma))
+    with mpmath.workdps(50):
+        h = [
+            mpmath.cosh(z) / (1 + mpmath.exp(-mpmath.sinh(z) / gamma))
+            for z in map(mpmath.mpf, certificate.witness.scores)
+        ]
+        assert h[0] > h[1]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: certify.convex(3.0), "certify.convex: expected a curve, a potential or a matching loss, got 3.0."),
+        (lambda: certify.convex(sm.Sinh(), (2, 1)), r"certify.convex: domain must be \(low, high\) with low < high"),
+        (lambda: certify.convex(sm.Log(), (-3, -1)), r"certify.convex: domain must share a part with \(0, inf\)"),
+        (lambda: certify.monotone_probability(sm.Sinh()), "certify.monotone_probability: expected a composite Sigmoid"),
+        (lambda: certify.smallest_c(0.5), "certify.smallest_c: d must be >= 1, got 0.5."),
+    ],
+)
+def test_bad_questions_are_refused_in_words(call, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
