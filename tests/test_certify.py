@@ -164,7 +164,8 @@ def test_what_cannot_be_looked_into_is_undecided():
 
 def test_a_search_can_be_cut_short():
     curve = unchecked(sm.FromLink(f.cosh), gamma=1.2)
-    assert isinstance(certify.convex(curve, (-3.0, 3.0), most_boxes=2), Undecided)
+    assert isinstance(certify.convex(curve, (-3.0, 3.0), effort=certify.Effort(boxes=2)), Undecided)
+    assert isinstance(certify.convex(curve, (-3.0, 3.0), effort=certify.Effort(seconds=0.0)), Undecided)
 
 
 def test_unbounded_domains():

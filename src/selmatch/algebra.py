@@ -12,7 +12,7 @@ from selmatch.arrays.dual import derivative
 from selmatch.curve import Curve, Interval
 from selmatch.curves import Constant, Identity, Step, clipped_move
 from selmatch.functions import abs, end, is_number, log, maximum, minimum, namespace_of, reciprocal, where
-from selmatch.parameters import LEAF, increasing_numbers, keep, number, parameter
+from selmatch.parameters import LEAF, has_plain_numbers, increasing_numbers, keep, number, parameter
 
 Array = Any
 
@@ -207,6 +207,8 @@ class Sum(Curve):
         for curve in self.curves:
             require_curve("Sum", "each term", curve)
         keep(self, curves=tuple(self.curves))
+        if has_plain_numbers(self):
+            _common_part([curve.domain for curve in self.curves])
 
     def __repr__(self):
         return f"Sum({self.curves!r})"
@@ -367,8 +369,9 @@ class Inverse(Curve):
         require_curve("Inverse", "curve", self.curve)
         if self.curve.increasing is not True:
             from selmatch import certify
+            from selmatch.composite import quickly
 
-            if self.curve.increasing is False or not certify.non_decreasing(self.curve):
+            if self.curve.increasing is False or not certify.non_decreasing(self.curve, effort=quickly()):
                 raise ValueError(f"Inverse: curve must be known to increase, got {self.curve!r}.")
 
     @property

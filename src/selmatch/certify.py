@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from selmatch.algebra import is_straight
+from selmatch.arrays.effort import Effort
 from selmatch.certificates import Certificate, Enclosure, Proved, Refuted, Undecided, Witness
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable
 from selmatch.curve import Curve, Interval
@@ -33,6 +34,7 @@ from selmatch.structure import is_known, why_non_decreasing
 
 __all__ = [
     "Certificate",
+    "Effort",
     "Enclosure",
     "Proved",
     "Refuted",
@@ -56,7 +58,7 @@ NEEDS_PROOFS = 'a proof needs python-flint: pip install "selmatch[proofs]"'
 # ------------------------------------------------------------------------------------------------------- statements
 
 
-def non_decreasing(curve: Curve, domain: Any = None, *, most_boxes: int = 3000) -> Certificate:
+def non_decreasing(curve: Curve, domain: Any = None, *, effort: Effort | None = None) -> Certificate:
     """Does a curve never decrease, so that it is a link?
 
     Parameters
@@ -65,8 +67,9 @@ def non_decreasing(curve: Curve, domain: Any = None, *, most_boxes: int = 3000) 
         Any curve, also one of which only ``__call__`` is written.
     domain : Interval or pair of numbers, optional
         Where; by default the whole domain of the curve.
-    most_boxes : int
-        How long to search for a proof where the structure gives none: 1,000 boxes take about a second.
+    effort : Effort, optional
+        How long to search where the structure gives no proof: ``Effort(boxes=3000, seconds=math.inf)``; 1,000 boxes
+        take about a second.
 
     Examples
     --------
@@ -78,10 +81,10 @@ def non_decreasing(curve: Curve, domain: Any = None, *, most_boxes: int = 3000) 
     """
     _require_plain("certify.non_decreasing", curve)
     where_ = _interval("certify.non_decreasing", domain, curve.domain)
-    return _decided("the curve never decreases", curve, where_, _fall_witness, most_boxes)
+    return _decided("the curve never decreases", curve, where_, _fall_witness, effort)
 
 
-def convex_primitive(scaling: Curve, domain: Any = None, *, most_boxes: int = 3000) -> Certificate:
+def convex_primitive(scaling: Curve, domain: Any = None, *, effort: Effort | None = None) -> Certificate:
     """Is the antiderivative Q of a scaling convex? Sufficient for one class, necessary and sufficient for many.
 
     Examples
@@ -92,10 +95,10 @@ def convex_primitive(scaling: Curve, domain: Any = None, *, most_boxes: int = 30
     """
     _require_plain("certify.convex_primitive", scaling)
     where_ = _interval("certify.convex_primitive", domain, scaling.domain)
-    return _decided("Q is convex", scaling, where_, _divergence_witness, most_boxes)
+    return _decided("Q is convex", scaling, where_, _divergence_witness, effort)
 
 
-def convex(loss: Any, domain: Any = None, *, most_boxes: int = 3000) -> Certificate:
+def convex(loss: Any, domain: Any = None, *, effort: Effort | None = None) -> Certificate:
     """Is a loss convex in the predicted score (for many classes: jointly in all scores)?
 
     Parameters
@@ -104,8 +107,9 @@ def convex(loss: Any, domain: Any = None, *, most_boxes: int = 3000) -> Certific
         What to look at; also one built with ``check=False``.
     domain : Interval or pair of numbers, optional
         The scores (of each class); by default the whole domain.
-    most_boxes : int
-        How long to search for a proof where the structure gives none: 1,000 boxes take about a second.
+    effort : Effort, optional
+        How long to search where the structure gives no proof: ``Effort(boxes=3000, seconds=math.inf)``; 1,000 boxes
+        take about a second.
 
     Examples
     --------
@@ -117,14 +121,14 @@ def convex(loss: Any, domain: Any = None, *, most_boxes: int = 3000) -> Certific
     potential = getattr(loss, "potential", loss)
     _require_plain(who, potential)
     if isinstance(potential, Curve):
-        return _decided(statement, potential, _interval(who, domain, potential.domain), _fall_witness, most_boxes)
+        return _decided(statement, potential, _interval(who, domain, potential.domain), _fall_witness, effort)
     if isinstance(potential, Separable):
         where_ = _interval(who, domain, potential.domain)
-        return _decided(statement, potential.curve, where_, _fall_witness, most_boxes)
+        return _decided(statement, potential.curve, where_, _fall_witness, effort)
     if isinstance(potential, CompositeSoftmax):
-        return _convex_softmax(statement, potential, _interval(who, domain, potential.domain), most_boxes)
+        return _convex_softmax(statement, potential, _interval(who, domain, potential.domain), effort)
     if hasattr(potential, "labels"):
-        parts = [convex(curve, domain, most_boxes=most_boxes) for curve in potential.curves]
+        parts = [convex(curve, domain, effort=effort) for curve in potential.curves]
         return next((part for part in parts if not part), parts[0])
     raise TypeError(f"{who}: expected a matching loss, a potential or a curve, got {loss!r}.")
 
@@ -319,12 +323,13 @@ def _has_intervals() -> bool:
 # --------------------------------------------------------------------------------------------- monotone links, convex Q
 
 
-def _decided(statement: str, curve: Curve, domain: Interval, witness_of: Any, most_boxes: int) -> Certificate:
+def _decided(statement: str, curve: Curve, domain: Interval, witness_of: Any, effort: Effort | None) -> Certificate:
     """Structure first, then a quick look for a fall, then a search that ends with a proof or a fall."""
     how = why_non_decreasing(curve, domain.low, domain.high)
     if how:
         return Proved(statement, domain, how)
-    fall = sampled_fall(curve, domain)
+    effort = effort or Effort()
+    fall = sampled_fall(curve, domain, effort)
     certain = _falls_certainly(curve, fall)
     if fall is not None and certain is not False:
         how = "evaluated with rigour" if certain else "evaluated in double precision"
@@ -334,7 +339,7 @@ def _decided(statement: str, curve: Curve, domain: Interval, witness_of: Any, mo
     from selmatch.proving import search_fall
 
     try:
-        verdict = search_fall(curve, domain.low, domain.high, most_boxes)
+        verdict = search_fall(curve, domain.low, domain.high, effort)
     except Exception as error:  # a user's formula may do anything
         remains = f"the formula does not run on ranges ({type(error).__name__}: {error})"
         return Undecided(statement, domain, BY_INTERVALS, remains=remains)
@@ -419,9 +424,11 @@ def _diagonal_witness(scaling: Curve, a: float, b: float, domain: Interval) -> W
     return Witness(text, (s, s_hat), (value,))
 
 
-def _convex_softmax(statement: str, potential: CompositeSoftmax, domain: Interval, most_boxes: int) -> Certificate:
+def _convex_softmax(
+    statement: str, potential: CompositeSoftmax, domain: Interval, effort: Effort | None
+) -> Certificate:
     """For many classes a convex Q is sufficient and, without an anchor, necessary."""
-    found = _decided(statement, potential.scaling, domain, _diagonal_witness, most_boxes)
+    found = _decided(statement, potential.scaling, domain, _diagonal_witness, effort)
     if isinstance(found, Proved):
         return Proved(statement, domain, f"Q is convex: {found.how}", found.boxes)
     if isinstance(found, Refuted) and potential.anchor is not None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from selmatch import functions
 from selmatch.algebra import require_curve, scaling_from
 from selmatch.arrays import pytrees
+from selmatch.arrays.effort import Effort
 from selmatch.curve import Curve, Interval
 from selmatch.curves import Constant, Sigmoid
 from selmatch.functions import (
@@ -614,8 +615,9 @@ def scalar_loss_with(scaling: Curve) -> str:
     return f"CompositeSigmoid({scaling!r}, gamma={float(f'{0.55 * scaling.largest_gamma:.1g}'):g})"
 
 
-#: how long to look for a proof when an object is made
-QUICKLY = 200
+def quickly() -> Effort:
+    """How long to look for a proof when an object is made."""
+    return Effort(boxes=200, seconds=0.1)
 
 
 def usual_scores(curve: Curve) -> Interval:
@@ -633,9 +635,9 @@ def _require_convex_primitive(softmax: CompositeSoftmax) -> None:
         return
     where_ = usual_scores(scaling)
     if softmax.anchor is None:
-        found = certify.convex(softmax, where_, most_boxes=QUICKLY)
+        found = certify.convex(softmax, where_, effort=quickly())
     else:
-        found = certify.convex_primitive(scaling, where_, most_boxes=QUICKLY)
+        found = certify.convex_primitive(scaling, where_, effort=quickly())
     if not isinstance(found, certify.Refuted):
         return
     scalar = scalar_loss_with(scaling)
@@ -657,7 +659,7 @@ def _require_convex_sigmoid(curve: CompositeSigmoid) -> None:
             f"CompositeSigmoid: gamma must be <= {curve.scaling.largest_gamma:.10g} for {curve.scaling!r}, "
             f"got {curve.gamma}. check=False builds the loss for research."
         )
-    found = None if within else certify.convex(curve, usual_scores(curve), most_boxes=QUICKLY)
+    found = None if within else certify.convex(curve, usual_scores(curve), effort=quickly())
     if isinstance(found, certify.Refuted):
         raise ValueError(
             f"CompositeSigmoid: the link of {curve.scaling!r} with gamma={curve.gamma} must not decrease, got "

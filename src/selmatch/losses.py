@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,11 +14,14 @@ from selmatch.algebra import constant_value, require_curve
 from selmatch.arrays import pytrees
 from selmatch.arrays.namespaces import NumPy
 from selmatch.batch import Batch, prepare, require_inside
-from selmatch.composite import QUICKLY, CompositeSigmoid, CompositeSoftmax, Separable, scalar_loss_with, usual_scores
+from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable, quickly, scalar_loss_with, usual_scores
 from selmatch.curve import Curve, Interval
 from selmatch.functions import k_scaled, log, maximum, minimum, row_sum, square, where, xlogy
 from selmatch.inversion import minimise, minimise_rows
 from selmatch.parameters import LEAF, has_plain_numbers, keep, number
+
+if TYPE_CHECKING:
+    from selmatch.design import Wish
 
 Array = Any
 
@@ -253,7 +256,7 @@ class MatchingLoss(Loss):
     potential: Any = field(metadata=LEAF)
     check: bool = True
     #: what :func:`selmatch.focus` was asked for; it does not change the loss
-    wish: Any = field(default=None, compare=False, kw_only=True)
+    wish: Wish | None = field(default=None, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         functions.register_loaded_frameworks()
@@ -495,13 +498,14 @@ def _require_links(potential: Any) -> None:
     else:
         curves = (potential.curve if isinstance(potential, Separable) else potential,)
     for curve in curves:
-        if curve.increasing is True or getattr(curve, "check", True) is False or not has_plain_numbers(curve):
+        # a composite Sigmoid was checked when it was made, or asked not to be
+        if curve.increasing is True or isinstance(curve, CompositeSigmoid) or not has_plain_numbers(curve):
             continue
         if curve.increasing is False:
             remedy = scalar_loss_with(curve)
             remedy = f" As a scaling: {remedy}." if remedy else ""
             raise ValueError(f"MatchingLoss: {curve!r} is not non-decreasing, so it is no link.{remedy}")
-        found = certify.non_decreasing(curve, usual_scores(curve), most_boxes=QUICKLY)
+        found = certify.non_decreasing(curve, usual_scores(curve), effort=quickly())
         if isinstance(found, certify.Refuted):
             raise ValueError(f"MatchingLoss: {curve!r} must not decrease, got {found.witness}, so it is no link.")
 

@@ -9,6 +9,7 @@ from typing import Any
 from selmatch.algebra import Affine, Capped, FromPrimitive, FromScoreTransform, Piecewise, Sum
 from selmatch.arrays.branching import Verdict, certainly_rises, largest_fall, never_negative
 from selmatch.arrays.dual import Dual, derivative
+from selmatch.arrays.effort import Effort
 from selmatch.arrays.interval import Undecided, box, hull, switches
 from selmatch.composite import CompositeSigmoid
 from selmatch.curve import Curve
@@ -17,23 +18,21 @@ from selmatch.structure import is_known, why_non_decreasing
 
 Array = Any
 
-MOST_BOXES = 3000
 
-
-def search_fall(curve: Curve, low: float, high: float, most_boxes: int = MOST_BOXES) -> Verdict:
+def search_fall(curve: Curve, low: float, high: float, effort: Effort) -> Verdict:
     """Look for a decrease of a curve between two scores."""
     if why_non_decreasing(curve, low, high):
         return Verdict()
     if isinstance(curve, Affine):
         low, high = (curve.alpha * (end - curve.beta) for end in (low, high))
-        return _mapped(search_fall(curve.curve, low, high, most_boxes), curve)
+        return _mapped(search_fall(curve.curve, low, high, effort), curve)
     if isinstance(curve, Capped):
         low = low if curve.low is None else max(low, curve.low)
         high = high if curve.high is None else min(high, curve.high)
-        return search_fall(curve.curve, low, high, most_boxes) if low < high else Verdict()
+        return search_fall(curve.curve, low, high, effort) if low < high else Verdict()
     if isinstance(curve, CompositeSigmoid):
-        return _search_composite(curve, low, high, most_boxes)
-    return _with_jumps(curve, never_negative(lambda x: slope(curve, x), low, high, most_boxes))
+        return _search_composite(curve, low, high, effort)
+    return _with_jumps(curve, never_negative(lambda x: slope(curve, x), low, high, effort))
 
 
 def _mapped(verdict: Verdict, curve: Affine) -> Verdict:
@@ -51,7 +50,7 @@ def _mapped(verdict: Verdict, curve: Affine) -> Verdict:
     )
 
 
-def _search_composite(curve: CompositeSigmoid, low: float, high: float, most_boxes: int) -> Verdict:
+def _search_composite(curve: CompositeSigmoid, low: float, high: float, effort: Effort) -> Verdict:
     critical = curve.scaling.critical(curve.gamma, curve.offset) if is_known(curve.scaling) else None
     if critical is not None:
         low, high = max(low, critical.low), min(high, critical.high)
@@ -59,7 +58,7 @@ def _search_composite(curve: CompositeSigmoid, low: float, high: float, most_box
             return Verdict()
     if why_non_decreasing(curve.scaling, low, high):  # Q is convex
         return Verdict()
-    verdict = never_negative(lambda x: bracket(curve, x), low, high, most_boxes)
+    verdict = never_negative(lambda x: bracket(curve, x), low, high, effort)
     # where q jumps upwards so does h; but of a q that is a derivative, Q itself may jump
     derived = isinstance(curve.scaling, (FromPrimitive, FromScoreTransform))
     return _with_jumps(curve if derived else curve.scaling, verdict)
@@ -114,7 +113,7 @@ def certainly_falls(curve: Any, a: float, b: float) -> bool:
 
 def keeps_sign(curve: Curve, sign: float, low: float, high: float) -> Verdict:
     """Whether sign * curve is never negative between two scores."""
-    return never_negative(lambda x: sign * curve(x), low, high)
+    return never_negative(lambda x: sign * curve(x), low, high, Effort())
 
 
 def is_constant(curve: Curve, low: float, high: float) -> bool:

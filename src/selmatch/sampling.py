@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from selmatch.arrays.effort import Effort
 from selmatch.composite import CompositeSigmoid
 from selmatch.curve import Curve, Interval
 from selmatch.functions import sigmoid, square
@@ -57,7 +58,7 @@ def steepness(curve: Curve, z: Any) -> Any:
     return q.slope(z) + sigmoid(-curve.logit(z)) * square(q(z)) / curve.gamma
 
 
-def sampled_fall(curve: Curve, domain: Interval) -> tuple[float, float] | None:
+def sampled_fall(curve: Curve, domain: Interval, effort: Effort) -> tuple[float, float] | None:
     """Two scores a < b with curve(a) > curve(b), or None if sampling shows none."""
     points = sample_points(curve, domain)
     if len(points) < 2:
@@ -65,10 +66,11 @@ def sampled_fall(curve: Curve, domain: Interval) -> tuple[float, float] | None:
     low, high = curve.window()
     typical = points[(points >= low) & (points <= high)]
     # a witness among typical scores is easier to believe than one far out
-    return (_fall_among(curve, typical, domain) if len(typical) >= 2 else None) or _fall_among(curve, points, domain)
+    fall = _fall_among(curve, typical, domain, effort) if len(typical) >= 2 else None
+    return fall or _fall_among(curve, points, domain, effort)
 
 
-def _fall_among(curve: Curve, points: np.ndarray, domain: Interval) -> tuple[float, float] | None:
+def _fall_among(curve: Curve, points: np.ndarray, domain: Interval, effort: Effort) -> tuple[float, float] | None:
     values = evaluated(curve, points)
     drop = values[:-1] - values[1:]
     drop[~(drop > MARGIN * (np.abs(values[:-1]) + np.abs(values[1:])))] = 0.0
@@ -78,6 +80,8 @@ def _fall_among(curve: Curve, points: np.ndarray, domain: Interval) -> tuple[flo
         return fall_around(curve, 0.5 * (a + b), domain) or _plain(curve, a, b, domain)
     slopes = _finite(evaluated(lambda z: steepness(curve, z), points))
     for i in np.argsort(slopes)[:3]:
+        if effort.is_over():
+            break
         lowest = _lowest(curve, float(points[max(i - 1, 0)]), float(points[min(i + 1, len(points) - 1)]))
         fall = None if lowest is None else fall_around(curve, lowest, domain)
         if fall is not None:

@@ -614,9 +614,8 @@ class _Effort(NamedTuple):
 _NODES = 64
 #: steps of curves that solve equations, and the factor of those that know their derivatives from dual numbers
 _STEPS, _DUAL = 150, 4
-#: what a constructor spends on a proof that a curve never decreases, for each operation of the curve; it gives up early
-#: on formulas, but not on curves that solve equations
-_PROOF, _LONGEST_PROOF, _FORMULA = 4_000, 60_000, 250
+#: what a constructor spends on a proof that a curve never decreases, which is limited in time
+_PROOF = 60_000
 
 
 def _effort(instance: Any, size: int, parts: list[_Effort]) -> _Effort:
@@ -778,8 +777,7 @@ class _Builder:
         for part in parts:
             self.effort += part.value + part.primitive
             if proves and not part.known:
-                longest = _LONGEST_PROOF if part.value <= _FORMULA else math.inf
-                self.effort += min(_PROOF * part.value, longest)
+                self.effort += _PROOF
         if self.effort > MAX_EFFORT or any(part.loss > MAX_LOSS for part in parts):
             raise SpecError(
                 f"{cls.__name__} takes too long to check: too many parts, or nested too deep. Use fewer of Inverse, "

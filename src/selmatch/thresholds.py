@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from selmatch.arrays.effort import Effort
 from selmatch.certificates import Certificate, Enclosure, Proved, Refuted, Undecided
 from selmatch.composite import CompositeSigmoid
 from selmatch.curve import Curve, Interval
@@ -30,7 +31,7 @@ def largest_gamma(scaling: Curve, domain: Interval, offset: float) -> Enclosure:
 
     def at(gamma: float) -> Certificate:
         return certify.convex(
-            CompositeSigmoid(scaling, gamma=gamma, offset=offset, check=False), domain, most_boxes=MOST_BOXES
+            CompositeSigmoid(scaling, gamma=gamma, offset=offset, check=False), domain, effort=Effort(boxes=MOST_BOXES)
         )
 
     if estimate == 0.0:
@@ -47,7 +48,9 @@ def smallest_c(d: float, gamma: float) -> Enclosure:
     d, gamma = number(who, "d", d, at_least=1.0), number(who, "gamma", gamma, above=0.0)
 
     def at(c: float) -> Certificate:
-        return certify.convex(CompositeSigmoid(AbsPower(d, c), gamma=gamma, check=False), most_boxes=MOST_BOXES)
+        return certify.convex(
+            CompositeSigmoid(AbsPower(d, c), gamma=gamma, check=False), effort=Effort(boxes=MOST_BOXES)
+        )
 
     low, high = 1e-9, max(math.sqrt(2.0 * gamma * d), gamma * d - 0.5)  # the latter is always enough
     for _ in range(60):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from selmatch.arrays.dual import derivative
+from selmatch.arrays.effort import Effort
 from selmatch.arrays.interval import Range, bounds, box, jumps, switches
 
 #: boxes narrower than this, relative to where they lie, are left alone: rounding decides there
@@ -49,12 +50,12 @@ class Verdict:
         return self.negative is None and self.jump is None and not self.left
 
 
-def never_negative(function: Callable[[Any], Any], low: float, high: float, most_boxes: int = 3000) -> Verdict:
+def never_negative(function: Callable[[Any], Any], low: float, high: float, effort: Effort) -> Verdict:
     """Search [low, high] for a negative value of a function, with rigour."""
     verdict, waiting = Verdict(), [(low, high)]
     while waiting:
         a, b = waiting.pop()
-        if verdict.boxes >= most_boxes:
+        if verdict.boxes >= effort.boxes or effort.is_over():
             verdict.left.append((a, b))
             continue
         verdict.boxes += 1

@@ -1,0 +1,20 @@
+"""How long a search may take."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Effort:
+    """A number of boxes, which gives the same answer everywhere, and seconds, which bound the time of a constructor."""
+
+    boxes: int = 3000
+    seconds: float = math.inf
+    _start: float = field(default_factory=time.perf_counter)
+
+    def is_over(self) -> bool:
+        """Whether the seconds are used up."""
+        return time.perf_counter() - self._start > self.seconds
