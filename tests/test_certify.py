@@ -283,7 +283,13 @@ def test_other_largest_gammas():
     bounded = certify.largest_gamma(sm.Cosh(), (-0.3, 2.0))
     assert bounded.low > float(THRESHOLDS["sinh_gamma_max"])
     none = certify.largest_gamma(sm.FromPrimitive(f.tanh), DOMAIN)
+    assert "with every gamma" in str(none.at_low)
     assert (none.low, none.high) == (0.0, 0.0)  # C110: where Q > 0 and q' < 0 no small gamma helps
+    hyperbolic = certify.largest_gamma(sm.FromScoreTransform(lambda z: f.sinh(f.abs(z))), (0.05, 2.0))
+    assert 0.861446 == pytest.approx(hyperbolic.low, abs=1e-5)  # C116: valid from 0.5 on, up to here
+    square = certify.largest_gamma(sm.FromScoreTransform(f.square), (0.05, 3.0))
+    assert "with every gamma" in str(square.at_high)
+    assert square.high == 0.0
     shifted = certify.largest_gamma(sm.Cosh(), offset=1.0)
     assert shifted.high < float(THRESHOLDS["sinh_gamma_max"])
 
@@ -452,7 +458,10 @@ def test_witnesses_hold_in_fifty_digits():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: certify.convex(3.0), "certify.convex: expected a curve, a potential or a matching loss, got 3.0."),
+        (lambda: certify.convex(3.0), "certify.convex: loss must be a MatchingLoss, a potential or a curve, got 3.0."),
+        (lambda: certify.convex(sm.CrossEntropy(sm.CompositeSoftmax())), "certify.convex: loss must be a MatchingLoss"),
+        (lambda: certify.non_decreasing(sm.CompositeSoftmax()), "certify.non_decreasing: its argument must be a curve"),
+        (lambda: certify.convex(sm.Sinh), r"got <class .*>. Try Sinh\(\)."),
         (lambda: certify.convex(sm.Sinh(), (2, 1)), r"certify.convex: domain must be \(low, high\) with low < high"),
         (lambda: certify.convex(sm.Log(), (-3, -1)), r"certify.convex: domain must share a part with \(0, inf\)"),
         (lambda: certify.monotone_probability(sm.Sinh()), "certify.monotone_probability: expected a composite Sigmoid"),

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from selmatch.curve import Interval
 
+#: how, where the extra is missing
+NEEDS_PROOFS = 'a proof needs python-flint: pip install "selmatch[proofs]"'
+
 
 @dataclass(frozen=True)
 class Witness:
@@ -87,7 +90,8 @@ class Enclosure:
     Attributes
     ----------
     low, high : float
-        The threshold lies between them; both are 0 or infinite when there is none.
+        The threshold lies between them; both are 0 or infinite when there is none. An end that could not be certified
+        is 0 or infinite, with an undecided certificate.
     at_low, at_high : Certificate
         What holds there.
     """

@@ -22,12 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from selmatch.algebra import is_straight
+from selmatch.algebra import is_straight, require_curve
 from selmatch.arrays.effort import Effort
-from selmatch.certificates import Certificate, Enclosure, Proved, Refuted, Undecided, Witness
+from selmatch.certificates import NEEDS_PROOFS, Certificate, Enclosure, Proved, Refuted, Undecided, Witness
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable
 from selmatch.curve import Curve, Interval
 from selmatch.formula import Formula
+from selmatch.losses import potential_of
 from selmatch.parameters import has_plain_numbers
 from selmatch.sampling import MARGIN, evaluated, fall_around, sample_points, sampled_fall
 from selmatch.structure import is_known, why_non_decreasing
@@ -52,7 +53,6 @@ __all__ = [
 ]
 
 BY_INTERVALS = "by interval arithmetic"
-NEEDS_PROOFS = 'a proof needs python-flint: pip install "selmatch[proofs]"'
 
 
 # ------------------------------------------------------------------------------------------------------- statements
@@ -79,7 +79,7 @@ def non_decreasing(curve: Curve, domain: Any = None, *, effort: Effort | None = 
     >>> print(sm.certify.non_decreasing(sm.FromLink(sm.functions.cos), (0, 1)))
     Refuted: the curve never decreases on [0, 1] (h(0.5) = 0.877583 > h(1) = 0.540302; evaluated with rigour).
     """
-    _require_plain("certify.non_decreasing", curve)
+    _plain_curve("certify.non_decreasing", curve)
     where_ = _interval("certify.non_decreasing", domain, curve.domain)
     return _decided("the curve never decreases", curve, where_, _fall_witness, effort)
 
@@ -93,7 +93,7 @@ def convex_primitive(scaling: Curve, domain: Any = None, *, effort: Effort | Non
     >>> print(sm.certify.convex_primitive(sm.Cosh(), (0, 8)))
     Proved: Q is convex on [0, 8] (Cosh never decreases there).
     """
-    _require_plain("certify.convex_primitive", scaling)
+    _plain_curve("certify.convex_primitive", scaling)
     where_ = _interval("certify.convex_primitive", domain, scaling.domain)
     return _decided("Q is convex", scaling, where_, _divergence_witness, effort)
 
@@ -118,8 +118,7 @@ def convex(loss: Any, domain: Any = None, *, effort: Effort | None = None) -> Ce
     'Sigmoid never decreases'
     """
     who, statement = "certify.convex", "the loss is convex"
-    potential = getattr(loss, "potential", loss)
-    _require_plain(who, potential)
+    potential = _plain_potential(who, loss)
     if isinstance(potential, Curve):
         return _decided(statement, potential, _interval(who, domain, potential.domain), _fall_witness, effort)
     if isinstance(potential, Separable):
@@ -127,10 +126,8 @@ def convex(loss: Any, domain: Any = None, *, effort: Effort | None = None) -> Ce
         return _decided(statement, potential.curve, where_, _fall_witness, effort)
     if isinstance(potential, CompositeSoftmax):
         return _convex_softmax(statement, potential, _interval(who, domain, potential.domain), effort)
-    if hasattr(potential, "labels"):
-        parts = [convex(curve, domain, effort=effort) for curve in potential.curves]
-        return next((part for part in parts if not part), parts[0])
-    raise TypeError(f"{who}: expected a matching loss, a potential or a curve, got {loss!r}.")
+    parts = [convex(curve, domain, effort=effort) for curve in potential.curves]  # one for each label
+    return next((part for part in parts if not part), parts[0])
 
 
 def monotone_probability(composite: Any, domain: Any = None) -> Certificate:
@@ -143,10 +140,9 @@ def monotone_probability(composite: Any, domain: Any = None) -> Certificate:
     Proved: p is monotone on (-inf, inf) (q >= 0: p increases).
     """
     who, statement = "certify.monotone_probability", "p is monotone"
-    potential = getattr(composite, "potential", composite)
+    potential = _plain_potential(who, composite)
     if not isinstance(potential, (CompositeSigmoid, CompositeSoftmax)):
         raise TypeError(f"{who}: expected a composite Sigmoid or Softmax, got {composite!r}.")
-    _require_plain(who, potential)
     where_, q = _interval(who, domain, potential.domain), potential.scaling
     points = sample_points(q, where_)
     values = evaluated(q, points)
@@ -183,8 +179,7 @@ def odd(loss: Any, about: float = 0.0) -> Certificate:
     True
     """
     who = "certify.odd"
-    potential = getattr(loss, "potential", loss)
-    _require_plain(who, potential)
+    potential = _plain_potential(who, loss)
     statement = "the loss is odd-symmetric" + (f" about {about:g}" if about else "")
     link = _curve_of(who, potential)
     if (is_known(link) or isinstance(link, Formula)) and (is_straight(link) or link.centre == about):
@@ -207,8 +202,7 @@ def flat(loss: Any, domain: Any = None) -> Certificate:
     Refuted: moves cost nothing on [2, 9] (h(2) = 0.880797 < h(9) = 0.999877; evaluated in double precision).
     """
     who, statement = "certify.flat", "moves cost nothing"
-    potential = getattr(loss, "potential", loss)
-    _require_plain(who, potential)
+    potential = _plain_potential(who, loss)
     where_, curve = _interval(who, domain, potential.domain), _curve_of(who, potential)
     if is_known(curve) and any(part.covers(where_) for part in _constant_parts(potential, curve)):
         return Proved(statement, where_, f"{type(curve).__name__} is constant there")
@@ -241,8 +235,7 @@ def flat_regions(loss: Any, domain: Any = None) -> tuple[Certificate, ...]:
     ['(-inf, -3]', '[3, inf)']
     """
     who = "certify.flat_regions"
-    potential = getattr(loss, "potential", loss)
-    _require_plain(who, potential)
+    potential = _plain_potential(who, loss)
     where_, curve = _interval(who, domain, potential.domain), _curve_of(who, potential)
     if is_known(curve):
         parts = [part.overlap(where_) for part in _constant_parts(potential, curve)]
@@ -269,6 +262,7 @@ def largest_gamma(scaling: Curve, domain: Any = None, offset: float = 0.0) -> En
     """
     from selmatch.thresholds import largest_gamma
 
+    _plain_curve("certify.largest_gamma", scaling)
     return largest_gamma(scaling, _interval("certify.largest_gamma", domain, scaling.domain), float(offset))
 
 
@@ -289,11 +283,16 @@ def smallest_c(d: float, gamma: float = 1.0) -> Enclosure:
 # ------------------------------------------------------------------------------------------------- what is looked at
 
 
-def _require_plain(who: str, value: Any) -> None:
-    if not hasattr(value, "domain") and not hasattr(value, "labels"):
-        raise TypeError(f"{who}: expected a curve, a potential or a matching loss, got {value!r}.")
-    if not has_plain_numbers(value):
-        raise TypeError(f"{who}: the parameters must be plain numbers, got {value!r}. Convert arrays with float().")
+def _plain_potential(who: str, loss: Any) -> Any:
+    potential = potential_of(who, loss)
+    if not has_plain_numbers(potential):
+        raise TypeError(f"{who}: the parameters must be plain numbers, got {potential!r}. Convert arrays with float().")
+    return potential
+
+
+def _plain_curve(who: str, curve: Any) -> None:
+    require_curve(who, "its argument", curve)
+    _plain_potential(who, curve)
 
 
 def _interval(who: str, domain: Any, within: Interval) -> Interval:

@@ -474,6 +474,15 @@ for _cls in (MatchingLoss, PerLabel):
     pytrees.announce(_cls)
 
 
+def potential_of(who: str, loss: Any) -> Any:
+    """The potential of a matching loss; curves and potentials are their own."""
+    potential = loss.potential if isinstance(loss, MatchingLoss) else loss
+    if isinstance(potential, (Curve, CompositeSoftmax, Separable, PerLabel)):
+        return potential
+    hint = f" Try {potential.__name__}()." if isinstance(potential, type) and issubclass(potential, Curve) else ""
+    raise TypeError(f"{who}: loss must be a MatchingLoss, a potential or a curve, got {loss!r}.{hint}")
+
+
 def _require_potential(potential: Any) -> None:
     if isinstance(potential, (Curve, CompositeSoftmax, Separable, PerLabel)):
         return

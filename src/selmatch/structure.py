@@ -10,7 +10,7 @@ from typing import Any
 from selmatch.algebra import Affine, Capped, Inverse, Piecewise, Sum
 from selmatch.composite import CompositeSigmoid
 from selmatch.curve import Curve
-from selmatch.curves import AbsPower, Polynomial
+from selmatch.curves import AbsPower, Cosh, Polynomial
 from selmatch.formula import Formula
 
 
@@ -84,12 +84,12 @@ def _stripped(curve: Curve) -> Curve:
 
 
 def _threshold(scaling: Curve) -> float:
-    """A gamma up to which a scaling that is not increasing is proved to be convex, 0 if there is none."""
+    """A gamma up to which a corollary of the paper makes the composite Sigmoid convex, 0 if there is none."""
     if isinstance(scaling, Affine):
         return _threshold(scaling.curve) * scaling.gain / scaling.alpha
-    if isinstance(scaling, AbsPower):  # the paper's corollary: c >= max(sqrt(2 gamma d), gamma d - 1/2)
+    if isinstance(scaling, AbsPower):  # c >= max(sqrt(2 gamma d), gamma d - 1/2)
         return min(0.5 * scaling.c**2, scaling.c + 0.5) / scaling.d if scaling.d >= 1.0 else 0.0
-    return scaling.largest_gamma
+    return 0.5**0.5 if isinstance(scaling, Cosh) else 0.0
 
 
 # ----------------------------------------------------------------------------------------------------- polynomials
