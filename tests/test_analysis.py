@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import selmatch as sm
 from conftest import KINKED, LINKS, SMOOTH, VECTORS, points_inside
 from selmatch.analysis import (
-    _integral,
     blust,
     bust,
     llust,
@@ -22,6 +21,7 @@ from selmatch.analysis import (
     region_report,
     sensitivity,
 )
+from selmatch.observed import integral
 
 
 # ------------------------------------------------------------------------------------------------- sensitivity
@@ -79,14 +79,14 @@ def test_integrals_are_accurate_with_kinks_jumps_and_infinite_slopes():
     def square(z):
         return z * z
 
-    assert _integral(square, -1.0, 3.0) == pytest.approx(3.0, rel=1e-15, abs=0.0)
-    assert _integral(square, -1.0, 3.0, sm.Step().affine(beta=0.7)) == pytest.approx(0.49, rel=1e-14, abs=0.0)
-    assert _integral(square, -2.0, 4.0, sm.SignedPower(0.5)) == pytest.approx(0.4 * 2.0**2.5, rel=1e-14, abs=0.0)
-    assert _integral(square, -2.0, 3.5, sm.Huber(c=0.3)) == pytest.approx(0.018, rel=1e-14, abs=0.0)
-    assert _integral(square, 0.0, 1.0, sm.Log()) == pytest.approx(0.5, rel=1e-14, abs=0.0)
-    assert _integral(lambda z: np.where(z > 0.3, 1.0, 0.0), 0.0, 1.0) == pytest.approx(0.7, rel=1e-14, abs=0.0)
-    assert _integral(np.log, 0.0, 1.0) == pytest.approx(-1.0, rel=1e-13, abs=0.0)
-    assert _integral(lambda z: np.exp(-0.5 * (z / 0.01) ** 2), -1.0, 2.5) == pytest.approx(
+    assert integral(square, -1.0, 3.0) == pytest.approx(3.0, rel=1e-15, abs=0.0)
+    assert integral(square, -1.0, 3.0, sm.Step().affine(beta=0.7)) == pytest.approx(0.49, rel=1e-14, abs=0.0)
+    assert integral(square, -2.0, 4.0, sm.SignedPower(0.5)) == pytest.approx(0.4 * 2.0**2.5, rel=1e-14, abs=0.0)
+    assert integral(square, -2.0, 3.5, sm.Huber(c=0.3)) == pytest.approx(0.018, rel=1e-14, abs=0.0)
+    assert integral(square, 0.0, 1.0, sm.Log()) == pytest.approx(0.5, rel=1e-14, abs=0.0)
+    assert integral(lambda z: np.where(z > 0.3, 1.0, 0.0), 0.0, 1.0) == pytest.approx(0.7, rel=1e-14, abs=0.0)
+    assert integral(np.log, 0.0, 1.0) == pytest.approx(-1.0, rel=1e-13, abs=0.0)
+    assert integral(lambda z: np.exp(-0.5 * (z / 0.01) ** 2), -1.0, 2.5) == pytest.approx(
         0.01 * math.sqrt(2 * math.pi), rel=1e-13
     )
 
@@ -94,11 +94,11 @@ def test_integrals_are_accurate_with_kinks_jumps_and_infinite_slopes():
 @settings(max_examples=50)
 @given(place=st.floats(0.0, 1.0))
 def test_integrals_find_kinks_and_jumps_wherever_they_are(place):
-    assert _integral(lambda z: np.abs(z - place), 0.0, 1.0) == pytest.approx(
+    assert integral(lambda z: np.abs(z - place), 0.0, 1.0) == pytest.approx(
         0.5 * (place**2 + (1.0 - place) ** 2), rel=1e-13, abs=0.0
     )
-    assert _integral(lambda z: 1.0 + (z > place), 0.0, 1.0) == pytest.approx(2.0 - place, rel=1e-13, abs=0.0)
-    assert _integral(lambda z: 1.0 + z, 0.0, 1.0, sm.Step().affine(beta=place)) == pytest.approx(
+    assert integral(lambda z: 1.0 + (z > place), 0.0, 1.0) == pytest.approx(2.0 - place, rel=1e-13, abs=0.0)
+    assert integral(lambda z: 1.0 + z, 0.0, 1.0, sm.Step().affine(beta=place)) == pytest.approx(
         1.0 + place if place < 1.0 else 0.0, rel=1e-13, abs=0.0
     )
 
@@ -118,7 +118,7 @@ def test_blust_of_uniform_scores_is_a_density(curve):
     low += 0.05 * (high - low) * curve.domain.open_low
     high -= 0.05 * (high - low) * curve.domain.open_high
     if curve.continuous:
-        total = _integral(lambda z: blust(curve, z, (low, high)), low, high - low)
+        total = integral(lambda z: blust(curve, z, (low, high)), low, high - low)
         assert total == pytest.approx(1.0, rel=1e-7 if curve in (sm.SignedPower(0.5), sm.Arcsin()) else 1e-12, abs=0.0)
     assert bust(curve, low, high - low, (low, high)) == pytest.approx(1.0, rel=1e-13, abs=0.0)
 
@@ -126,7 +126,7 @@ def test_blust_of_uniform_scores_is_a_density(curve):
 @pytest.mark.parametrize("curve", [sm.Sigmoid(), sm.Sinh(), sm.Huber(), sm.Exp().affine(alpha=0.5)], ids=repr)
 def test_an_interval_is_the_integral_of_its_scores(curve):
     whole = bust(curve, (-1.0, 2.5), 0.75, (-3.0, 4.0))
-    assert whole == pytest.approx(_integral(lambda z: bust(curve, z, 0.75, (-3.0, 4.0)), -1.0, 3.5), rel=1e-13, abs=0.0)
+    assert whole == pytest.approx(integral(lambda z: bust(curve, z, 0.75, (-3.0, 4.0)), -1.0, 3.5), rel=1e-13, abs=0.0)
     # the primitives of the paper's proof
     parts = [curve.primitive(z + 0.75) - curve.primitive(z) for z in (-1.0, 2.5)]
     assert whole == pytest.approx((parts[1] - parts[0]) / (curve(4.0) - curve(-3.0)), rel=1e-12, abs=0.0)
@@ -289,9 +289,18 @@ def test_a_bounded_link_needs_no_domain():
         (lambda: bust(sm.Exp(), 1.0, 0.1, observed=[1.0, 1.0]), ValueError, "two different scores"),
         (lambda: bust(sm.Exp(), 1.0, 0.1, observed=[1.0, math.nan]), ValueError, "finite numbers"),
         (lambda: bust(sm.Exp(), 1.0, 0.1, observed=[]), ValueError, "at least one"),
-        (lambda: bust(sm.Exp(), 1.0, 0.1, observed=["a"]), TypeError, "array of numbers"),
+        (lambda: bust(sm.Exp(), 1.0, 0.1, observed=["a"]), TypeError, "real numbers"),
         (lambda: bust(sm.Exp(), 1.0, 0.1, observed=[1.0, 2.0], weights=[1.0]), ValueError, "one for each"),
         (lambda: bust(sm.Exp(), 1.0, 0.1, (1, 2), observed=lambda z: 0.0 * z), ValueError, "positive integral"),
+        (
+            lambda: bust(sm.Exp(), 1.0, 0.1, (1, 2), observed=lambda z: z - 1.5),
+            ValueError,
+            "density >= 0, got -0.5 at 1",
+        ),
+        (lambda: bust(sm.Exp(), 1.0, 0.1, (1, 2), observed=lambda z: math.exp(z)), TypeError, "takes a NumPy array"),
+        (lambda: bust(sm.Exp(), "1", 0.1, (1, 2)), TypeError, "bust: w must be a number or an array, got str"),
+        (lambda: bust(sm.Exp(), torch.tensor([1, 2]), 1, (1, 2)), TypeError, "bust: w must be floating point"),
+        (lambda: llust(sm.Exp(), torch.tensor([1, 2]), (1, 2)), TypeError, "llust: w must be floating point"),
         (lambda: prediction_shift(sm.Log(), (1.0, 2.0), -1.0, (1, 2)), ValueError, "Choose a smaller bias"),
         (lambda: sensitivity(sm.PerLabel({0.0: sm.Exp()}), 1.0), TypeError, "curvature"),
         (lambda: bust(sm.PerLabel({0.0: sm.Exp()}), 1.0, 1.0, (0, 1)), TypeError, "one of its curves"),
@@ -300,6 +309,7 @@ def test_a_bounded_link_needs_no_domain():
         (lambda: region_report(sm.CompositeSoftmax(), domain=(0, 1)), TypeError, "ranking_report"),
         (lambda: ranking_report(sm.Exp(), [0.0, 1.0]), TypeError, "region_report"),
         (lambda: ranking_report(sm.CompositeSoftmax(), [0.0]), ValueError, "two classes"),
+        (lambda: ranking_report(sm.CompositeSoftmax(), np.zeros((2, 3))), ValueError, r"one row, got shape \(2, 3\)"),
         (lambda: ranking_report(sm.CompositeSoftmax(sm.Log()), [-1.0, 1.0]), ValueError, "scores must lie in"),
     ],
 )
@@ -328,6 +338,7 @@ def test_region_report_with_data():
     text = str(report)
     assert "scores in [2, 3] (30% of all): one unit of bias among them moves every prediction by 0.3;" in text
     assert "[5, 6]: none were observed" in text
+    assert "scores in [0, 2) (50% of all)" in text
 
 
 def test_fifths_of_the_data_cover_everything():
@@ -355,6 +366,7 @@ def test_small_weight_means_small_shift():
 def test_the_bias_of_a_report_fits_the_link():
     assert region_report(sm.Logit(), domain=(0.1, 0.85)).bias == 0.1
     assert region_report(sm.Exp(), domain=(0.1, 0.85)).bias == 1.0
+    assert region_report(sm.Logit(), data=[0.1, 0.5, 0.99995]).bias == 1e-5
     with pytest.raises(ValueError, match="Choose a smaller bias"):
         region_report(sm.Logit(), domain=(0.1, 0.85), bias=1.0)
 
@@ -363,6 +375,23 @@ def test_regions_beyond_the_domain_are_cut():
     report = region_report(sm.Exp(), [(-5.0, 1.0), (7.0, 9.0)], domain=(0.0, 2.0))
     assert report.regions[0].share == 0.5
     assert report.regions[1].share == 0.0
+
+
+def test_a_region_may_be_a_single_pair_and_have_no_end():
+    report = region_report(sm.Exp(), (1.0, math.inf), data=[0.0, 1.0, 2.0, 3.0])
+    (region,) = report.regions
+    assert (region.low, region.high, region.share) == (1.0, math.inf, 0.75)
+    assert "scores in [1, inf) (75% of all)" in str(report)
+
+
+def test_samples_of_every_library():
+    expected = bust(sm.Sigmoid(), 0.0, 1.0, observed=[0.0, 1.0, 3.0])
+    for sample in (
+        torch.tensor([0.0, 1.0, 3.0], dtype=torch.bfloat16),
+        torch.tensor([0.0, 1.0, 3.0], requires_grad=True),
+        jnp.array([0, 1, 3]),
+    ):
+        assert bust(sm.Sigmoid(), 0.0, 1.0, observed=sample) == expected
 
 
 # ----------------------------------------------------------------------------------------------- ranking reports
@@ -414,6 +443,14 @@ def test_scores_that_leave_the_domain_are_not_asked_for():
     first = ranking_report(sm.CompositeSoftmax(sm.Log()), [1.0, 3.0, 0.5], margin=2.5).classes[0]
     assert math.isnan(first.as_leader)
     assert first.as_runner_up > 0.0
+
+
+def test_classes_apart_do_not_rank_where_the_others_cannot_be_moved():
+    report = ranking_report(sm.Separable(sm.Logit()), [0.1, 0.9])
+    assert math.isnan(report.classes[0].as_leader)
+    assert not report.ranks
+    assert "does not rank" in str(report)
+    assert "costs as much as one of class" in str(report)
 
 
 def test_a_class_that_is_clipped_costs_nothing():

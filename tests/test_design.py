@@ -269,6 +269,15 @@ def test_lists(word):
 # -------------------------------------------------------------------------------------------------------- the record
 
 
+def test_a_region_without_end_is_the_word_for_it():
+    y = np.random.default_rng(3).normal(size=(50, 4))
+    said = focus("high", data=y, classes=True)
+    ((low, high, _),) = said.wish.regions
+    assert high == math.inf
+    assert focus(between=(low, np.float32("inf")), data=y, classes=True) == said
+    assert focus(between=(low, high), data=y.ravel()) == focus("high", data=y.ravel())
+
+
 def test_the_record_is_made_of_plain_values(caplog):
     with caplog.at_level(logging.INFO, logger="selmatch.design"):
         loss = focus("extremes", data=visits)
@@ -378,6 +387,8 @@ focus(between=5, data=y)
     TypeError: focus: between must be (low, high), got 5.
 focus(regions=[(1, 2, 0)], data=y)
     ValueError: focus: the weight of regions[0] must be > 0, got 0.0.
+focus(regions=[(1, 2), (40, 50)], data=y)
+    ValueError: focus: the region must hold some rows, got none of 20 between 40 and 50; the scores go from 0 to 19. ...
 focus(regions=[(1,)], data=y)
     TypeError: focus: regions[0] must be (low, high, weight), got (1,).
 focus(regions=[], data=y)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 import selmatch as sm
 from conftest import LOSSES
@@ -110,3 +111,53 @@ def test_what_is_not_convex_says_so():
 def test_bad_data_is_refused_in_words():
     with pytest.raises(ValueError, match="data must be finite numbers"):
         sm.MatchingLoss(sm.Sinh()).explain([1.0, math.nan])
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_class_biases_of_any_number_of_classes_are_explained(classes):
+    potential = sm.CompositeSoftmax(sm.Exp(), rho=tuple(range(1, classes + 1)))
+    found = sm.MatchingLoss(potential).explain()
+    score, value = found.profile[-1]
+    row = [score, *[found.profile[6][0]] * (classes - 1)]
+    assert value == pytest.approx(potential.slope(np.array(row))[0])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        torch.tensor([1.0, 2.0], dtype=torch.bfloat16),
+        torch.tensor([1.0, 2.0], requires_grad=True),
+        np.array([1, 2]),
+    ],
+    ids=str,
+)
+def test_data_of_every_library_are_explained(data):
+    assert sm.MatchingLoss(sm.Exp()).explain(data).elicited == pytest.approx(
+        sm.MatchingLoss(sm.Exp()).minimiser([1, 2])
+    )
+
+
+def test_weights_must_fit_the_data():
+    with pytest.raises(ValueError, match="one for each of the 3 scores"):
+        sm.MatchingLoss(sm.Exp()).explain([1.0, 2.0, 3.0], weights=[1.0, 1.0])
+
+
+def test_what_has_no_single_elicited_value_says_so():
+    rows = np.array([[0.0, 1.0], [2.0, 0.5]])
+    assert "loss.minimiser(rows)" in str(sm.MatchingLoss(sm.CompositeSoftmax(sm.Exp())).explain(rows))
+    labels = sm.PerLabel({0.0: sm.Exp(), 1.0: sm.Identity()})
+    assert "the links of all labels balance" in str(sm.MatchingLoss(labels).explain())
+
+
+def test_flat_parts_have_no_sign_and_jumps_are_mentioned():
+    found = str(sm.MatchingLoss(sm.Step()).explain())
+    assert "  -0\n" not in found
+    assert "The link jumps" in found
+
+
+def test_the_poisson_deviance_is_named_the_right_way_round():
+    s_hat, s = 3.0, 2.0
+    swapped = s_hat * np.log(s_hat / s) - (s_hat - s)  # the prediction is the count
+    assert sm.MatchingLoss(sm.Log())(s_hat, s) == pytest.approx(swapped)
+    assert "the prediction as the count" in sm.MatchingLoss(sm.Log()).explain().simpler
+    assert sm.MatchingLoss(sm.Log().affine(alpha=2.0)).explain().simpler.endswith("up to a constant factor.")

@@ -15,7 +15,7 @@ import selmatch as sm
 from conftest import CURVES, points_inside
 from selmatch import functions as f
 from selmatch.arrays.dual import Dual, derivative
-from selmatch.arrays.interval import Range, Undecided, bounds, box, hull, jumps, switches
+from selmatch.arrays.interval import Range, Undecided, bounds, box, hull, watching
 
 UNARY = {
     "exp": (mpmath.exp, -20, 20),
@@ -98,6 +98,9 @@ def test_ends_keep_the_signs_that_balls_lose():
     assert bounds(1.0 / box(0.0, 4.0)) == (0.25, math.inf)
     assert bounds(1.0 / box(-1.0, 4.0)) == (-math.inf, math.inf)
     assert bounds(f.power(box(0.0, 4.0), 0.5)) == (0.0, 2.0)
+    low, high = bounds(f.power(2.0, box(8.0, 8.0)))
+    assert low <= 256.0 <= high
+    assert bounds(box(-math.inf, -math.inf)) == (-math.inf, -math.inf)
 
 
 @pytest.mark.parametrize("call", ["log", "sqrt", "arcsin"])
@@ -125,8 +128,9 @@ def test_comparisons_know_when_they_do_not_know():
     x = box(0.0, 2.0)
     assert (x > -1.0) is True
     assert (x < -1.0) is False
-    assert isinstance(x > 1.0, Undecided)
-    assert switches(x) == {1.0}
+    with watching() as watch:
+        assert isinstance(x > 1.0, Undecided)
+    assert watch.switches == {1.0}
     assert ((x > 1.0) & (x < -1.0)) is False
     assert ((x > 1.0) | (x > -1.0)) is True
     with pytest.raises(TypeError, match="must not branch on values"):
@@ -134,27 +138,54 @@ def test_comparisons_know_when_they_do_not_know():
 
 
 def test_a_box_is_looked_at_from_inside():
-    assert (box(0.0, 2.0) > 0.0) is True
-    assert (box(-2.0, 0.0) >= 0.0) is False
+    with watching() as watch:
+        assert (box(0.0, 2.0) > 0.0) is True
+        assert (box(-2.0, 0.0) >= 0.0) is False
+    assert watch.touched == {0.0}
     assert (box(0.0, 0.0) > 0.0) is False
     assert (box(0.0, 0.0, side=1) > 0.0) is True
+    assert (box(0.0, 0.0, side=-1) >= 0.0) is False
     assert (-box(0.0, 0.0, side=1) > 0.0) is False
     assert isinstance(f.abs(box(-1.0, 1.0)) > 0.0, Undecided)  # 0 is inside
 
 
 def test_switches_are_found_through_straight_lines():
-    x = box(-4.0, 4.0)
-    f.where(2.0 * (x - 0.5) > 1.0, x, 0.0)
-    assert switches(x) == {1.0}
+    with watching() as watch:
+        x = box(-4.0, 4.0)
+        f.where(2.0 * (x - 0.5) > 1.0, x, 0.0)
+    assert watch.switches == {1.0}
+    assert watch.undecided
 
 
-def test_only_a_choice_can_jump():
-    x = box(-4.0, 4.0)
-    derivative(lambda z: f.abs(z - 1.0) + f.maximum(z, 2.0), x)
-    assert switches(x) == {1.0, 2.0}
-    assert jumps(x) == set()
-    derivative(lambda z: f.where((z > 1.0) & (z < 3.0), z, 0.0), x)
-    assert jumps(x) == {1.0, 3.0}
+@pytest.mark.parametrize(
+    ("formula", "undecided", "singular"),
+    [
+        (lambda z: f.abs(z - 1.0) + f.maximum(z, 2.0), False, False),  # kinks do not jump
+        (lambda z: f.where((z > 1.0) & (z < 3.0), z, 0.0), True, False),
+        (f.sign, True, False),
+        (lambda z: f.where(f.sinh(z) > 0.3, z, 0.0), True, False),
+        (lambda z: f.where(~(z < 5.0), z, 0.0), True, False),  # not a condition at all
+        (lambda z: 1.0 / (z - 1.0), False, True),
+        (lambda z: f.tan(z), False, True),
+        (lambda z: f.power(z, -1.0), False, True),
+        (lambda z: f.log(z), False, True),
+        (lambda z: f.arctan2(z, -1.0), False, True),
+        (lambda z: z + math.nan, False, True),
+        (lambda z: f.exp(1e3 * z) - f.exp(1e3 * z), False, False),
+    ],
+)
+def test_what_may_not_be_continuous_is_noticed(formula, undecided, singular):
+    with watching() as watch:
+        formula(box(-4.0, 4.0))
+    assert (watch.undecided, watch.singular) == (undecided, singular)
+
+
+def test_watches_do_not_mix():
+    with watching() as outer:
+        with watching() as inner:
+            f.where(box(-1.0, 1.0) > 0.0, 1.0, 0.0)
+        assert not outer.undecided
+    assert inner.undecided
 
 
 def test_a_choice_is_both():
@@ -163,7 +194,8 @@ def test_a_choice_is_both():
 
 
 @pytest.mark.parametrize(
-    "formula", [lambda x: f.where(x > 0.25, x - 1.0, x), f.sign, lambda x: f.side(x) * 1.0, lambda x: x * f.sign(x)]
+    "formula",
+    [lambda x: f.where(x > 0.25, x - 1.0, x), f.sign, lambda x: f.side(x) * 1.0, lambda x: x * f.sign(x)],
 )
 def test_a_jump_has_any_slope(formula):
     assert bounds(derivative(formula, box(-1.0, 1.0))) == (-math.inf, math.inf)
@@ -190,6 +222,11 @@ def test_the_primitive_of_a_formula_is_enclosed(formula):
         low, high = bounds(curve.primitive(box(t, t)))
         assert low <= curve.primitive(t) <= high
         assert high - low < 1e-3 * max(1.0, abs(high))
+
+
+def test_the_primitive_of_a_jump_is_enclosed():
+    low, high = bounds(sm.FromLink(lambda z: f.where(z > 0.01, 1.0, 0.0)).primitive(box(1.0, 1.0)))
+    assert low <= 0.99 <= high
 
 
 def test_an_inverse_without_a_formula_is_enclosed():

@@ -82,7 +82,8 @@ def test_every_float_comes_back(alpha, beta):
 
 
 def test_every_public_class_can_be_saved_unless_it_holds_code():
-    saved = "".join(spec.dumps(each) for each in (*CURVES, *VECTORS, *LOSSES, *MORE))
+    wished = sm.focus("high", data=[1.0, 2.0, 3.0])
+    saved = "".join(spec.dumps(each) for each in (*CURVES, *VECTORS, *LOSSES, *MORE, wished))
     missing = {name for name in spec._public_classes() if f'"{name}"' not in saved}
     assert missing == {"FromLink"}
 
@@ -639,6 +640,8 @@ def test_wrong_calls():
         spec.load("nowhere.toml")
     with pytest.raises(ValueError, match=r"save: path must end in .toml or .json, got 'loss.yaml'"):
         spec.save(sm.Sinh(), "loss.yaml")
+    with pytest.raises(FileNotFoundError, match=r"the folder must exist.*nowhere'"):
+        spec.save(sm.Sinh(), "nowhere/loss.toml")
     with pytest.raises(ValueError, match=r"dumps: format must be 'toml' or 'json', got 'yaml'"):
         spec.dumps(sm.Sinh(), "yaml")
     with pytest.raises(ValueError, match=r"loads: format must be 'toml' or 'json', got 'yaml'"):

@@ -749,10 +749,15 @@ class FromPrimitive(Curve):
 
     def __post_init__(self):
         keep(self, of=_as_curve("FromPrimitive", self.of))
+        _ = self.breaks and self.joints  # measured before a trace needs them
 
     @property
     def domain(self):
         return self.of.domain
+
+    @property
+    def breaks(self):
+        return self.of.breaks
 
     def primitive(self, x):
         return self.of(x)
@@ -784,10 +789,15 @@ class FromScoreTransform(Curve):
 
     def __post_init__(self):
         keep(self, of=_as_curve("FromScoreTransform", self.of))
+        _ = self.breaks and self.joints  # measured before a trace needs them
 
     @property
     def domain(self):
         return self.of.domain
+
+    @property
+    def breaks(self):
+        return self.of.breaks
 
     def primitive(self, x):
         return log(self.of(x))

@@ -29,9 +29,9 @@ from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable
 from selmatch.curve import Curve, Interval
 from selmatch.formula import Formula
 from selmatch.losses import potential_of
-from selmatch.parameters import has_plain_numbers
-from selmatch.sampling import MARGIN, evaluated, fall_around, sample_points, sampled_fall
-from selmatch.structure import is_known, why_non_decreasing
+from selmatch.parameters import has_plain_numbers, pair
+from selmatch.sampling import MARGIN, evaluated, fall_around, number_at, sample_points, sampled_fall
+from selmatch.structure import is_known, parts_of, why_non_decreasing
 
 __all__ = [
     "Certificate",
@@ -146,9 +146,9 @@ def monotone_probability(composite: Any, domain: Any = None) -> Certificate:
     where_, q = _interval(who, domain, potential.domain), potential.scaling
     points = sample_points(q, where_)
     values = evaluated(q, points)
-    low, high = int(np.nanargmin(values)), int(np.nanargmax(values))
-    if values[low] < 0.0 < values[high]:
-        scores, found = (float(points[low]), float(points[high])), (float(values[low]), float(values[high]))
+    ends = [] if np.isnan(values).all() else [int(np.nanargmin(values)), int(np.nanargmax(values))]
+    scores, found = tuple(float(points[i]) for i in ends), tuple(float(values[i]) for i in ends)
+    if [_sign_at(q, z, value) for z, value in zip(scores, found, strict=True)] == [-1, 1]:
         text = f"q({scores[0]:g}) = {found[0]:.6g} < 0 < q({scores[1]:g}) = {found[1]:.6g}"
         how = "p falls where q < 0 and rises where q > 0"
         return Refuted(statement, where_, how, witness=Witness(text, scores, found))
@@ -208,20 +208,19 @@ def flat(loss: Any, domain: Any = None) -> Certificate:
         return Proved(statement, where_, f"{type(curve).__name__} is constant there")
     points = sample_points(curve, where_)
     values = evaluated(curve, points)
-    low, high = int(np.nanargmin(values)), int(np.nanargmax(values))
-    if values[high] - values[low] > MARGIN * (abs(values[high]) + abs(values[low])):
-        (a, va), (b, vb) = sorted((float(points[i]), float(values[i])) for i in (low, high))
-        shown = _told_apart(va, vb)
-        witness = Witness(
-            f"h({_exact(a)}) = {shown[0]} {'<' if va < vb else '>'} h({_exact(b)}) = {shown[1]}", (a, b), (va, vb)
-        )
-        return Refuted(statement, where_, "evaluated in double precision", witness=witness)
+    if not np.isnan(values).all():
+        (va, a), (vb, b) = ((float(values[i]), float(points[i])) for i in (np.nanargmin(values), np.nanargmax(values)))
+        if vb - va > MARGIN * (abs(va) + abs(vb)) and _falls_certainly(curve, (b, a)) is not False:
+            shown = _told_apart(va, vb)
+            text = f"h({_exact(a)}) = {shown[0]} < h({_exact(b)}) = {shown[1]}"
+            return Refuted(statement, where_, "evaluated in double precision", witness=Witness(text, (a, b), (va, vb)))
     if _has_intervals() and not isinstance(potential, CompositeSoftmax):
         from selmatch.proving import is_constant
 
         if is_constant(curve, where_.low, where_.high):
             return Proved(statement, where_, BY_INTERVALS)
     remains = "the values agree to 11 digits, which is no proof that they are equal"
+    remains = "no value could be computed" if np.isnan(values).all() else remains
     return Undecided(statement, where_, "by evaluation", remains=remains)
 
 
@@ -299,10 +298,8 @@ def _interval(who: str, domain: Any, within: Interval) -> Interval:
     """The part of a curve's domain that a user asks about."""
     if domain is None:
         return within
-    low, high = (domain.low, domain.high) if isinstance(domain, Interval) else map(float, domain)
-    if not low < high:
-        raise ValueError(f"{who}: domain must be (low, high) with low < high, got ({low:g}, {high:g}).")
-    inside = within.overlap(Interval(low, high))
+    low, high = pair(who, "domain", domain, infinite=True)
+    inside = within.overlap(domain if isinstance(domain, Interval) else Interval(low, high))
     if inside is None:
         raise ValueError(
             f"{who}: domain must share a part with {within}, where the curve is defined, got ({low:g}, {high:g})."
@@ -344,17 +341,19 @@ def _decided(statement: str, curve: Curve, domain: Interval, witness_of: Any, ef
         return Undecided(statement, domain, BY_INTERVALS, remains=remains)
     how = f"{BY_INTERVALS}, {verdict.boxes} box{'' if verdict.boxes == 1 else 'es'}"
     if verdict.holds:
-        return Proved(statement, domain, how, verdict.boxes)
+        return Proved(statement, domain, how if verdict.boxes else "by structure", verdict.boxes)
     suspect = verdict.jump if verdict.negative is None else verdict.negative
-    fall = None if suspect is None else fall_around(curve, suspect, domain)
-    if fall is not None and _falls_certainly(curve, fall):
-        return Refuted(statement, domain, how, witness=witness_of(curve, *fall, domain))
-    if verdict.negative is not None:
+    falls = [] if suspect is None else [fall_around(curve, suspect, domain)]
+    falls += [part for part in verdict.left[:8] if part[1] - part[0] < 1e-6]  # across a jump that could not be cut
+    for fall in falls:
+        if fall is not None and _falls_certainly(curve, fall):
+            return Refuted(statement, domain, how, witness=witness_of(curve, *fall, domain))
+    if verdict.negative is not None and domain.holds(verdict.negative):
         return Refuted(statement, domain, how, witness=_slope_witness(curve, verdict.negative, verdict.at_most))
     if verdict.jump is not None:
         remains = f"a fall of at most {verdict.fall:.2g} at {verdict.jump:g}, where a branch of the formula begins"
         return Undecided(statement, domain, how, remains=remains)
-    return Undecided(statement, domain, how, remains=_open_parts(verdict.left))
+    return Undecided(statement, domain, how, remains=_open_parts(verdict.left or [(domain.low, domain.high)]))
 
 
 def _falls_certainly(curve: Curve, fall: tuple[float, float] | None) -> bool | None:
@@ -375,16 +374,16 @@ def _slope_witness(curve: Curve, z: float, at_most: float) -> Witness:
 
 
 def _open_parts(left: list[tuple[float, float]]) -> str:
-    shown = " and ".join(str(Interval(a, b)) for a, b in left[:3]) + (
-        f" and {len(left) - 3} more" if len(left) > 3 else ""
-    )
-    return f"nothing could be shown on {shown}"
+    if all(f"{a:g}" == f"{b:g}" for a, b in left):
+        return f"nothing could be shown around {' and '.join(f'{a:g}' for a, _ in left[:3])}"
+    more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+    return f"nothing could be shown on {' and '.join(str(Interval(a, b)) for a, b in left[:3])}{more}"
 
 
-def _fall_witness(curve: Curve, a: float, b: float, domain: Interval) -> Witness:
-    values = float(curve(a)), float(curve(b))
+def _fall_witness(curve: Curve, a: float, b: float, domain: Interval, name: str = "h") -> Witness:
+    values = number_at(curve, a), number_at(curve, b)
     shown = _told_apart(*values)
-    return Witness(f"h({_exact(a)}) = {shown[0]} > h({_exact(b)}) = {shown[1]}", (a, b), values)
+    return Witness(f"{name}({_exact(a)}) = {shown[0]} > {name}({_exact(b)}) = {shown[1]}", (a, b), values)
 
 
 def _exact(z: float) -> str:
@@ -397,7 +396,7 @@ def _told_apart(a: float, b: float) -> tuple[str, str]:
     return f"{a:.{digits}g}", f"{b:.{digits}g}"
 
 
-def _divergence(scaling: Curve, a: float, b: float, domain: Interval) -> tuple[float, float, float]:
+def _divergence(scaling: Curve, domain: Interval, a: float, b: float) -> tuple[float, float, float] | None:
     """Of a fall of q from a to b: an observed and a predicted score with a negative divergence of Q, and that."""
     low, high = scaling.window()
     middle, unit = 0.5 * (low + high), (high - low) / 8.0
@@ -405,19 +404,25 @@ def _divergence(scaling: Curve, a: float, b: float, domain: Interval) -> tuple[f
     simple = [(middle + way * k * unit, middle + way * (k + 1) * unit) for k in range(1, 4) for way in (-1.0, 1.0)]
     for s, s_hat in (*simple, (a, b), (b, a)):
         if domain.holds(s, interior=True) and domain.holds(s_hat, interior=True):
-            value = float(scaling.remainder(s, s_hat - s, s_hat))
-            if value < -MARGIN * math.fabs(float(scaling.increment(s, s_hat - s, s_hat))):
+            value = number_at(lambda x, y=s_hat: scaling.remainder(x, y - x, y), s)
+            if value < -MARGIN * abs(number_at(lambda x, y=s_hat: scaling.increment(x, y - x, y), s)):
                 return s, s_hat, value
-    return a, b, float(scaling.remainder(a, b - a, b))
+    return None
 
 
 def _divergence_witness(scaling: Curve, a: float, b: float, domain: Interval) -> Witness:
-    s, s_hat, value = _divergence(scaling, a, b, domain)
+    found = _divergence(scaling, domain, a, b)
+    if found is None:
+        return _fall_witness(scaling, a, b, domain, "q")
+    s, s_hat, value = found
     return Witness(f"D_Q({_exact(s_hat)}; {_exact(s)}) = {value:.6g} < 0", (s, s_hat), (value,))
 
 
 def _diagonal_witness(scaling: Curve, a: float, b: float, domain: Interval) -> Witness:
-    s, s_hat, value = _divergence(scaling, a, b, domain)
+    found = _divergence(scaling, domain, a, b)
+    if found is None:
+        return _fall_witness(scaling, a, b, domain, "q")
+    s, s_hat, value = found
     predicted, observed = (f"({_exact(z)}, {_exact(z)})" for z in (s_hat, s))
     text = f"L(s_hat = {predicted}, s = {observed}) = {value:.6g} < 0, with every gamma"
     return Witness(text, (s, s_hat), (value,))
@@ -439,15 +444,26 @@ def _convex_softmax(
 # ----------------------------------------------------------------------------------------------- signs and symmetries
 
 
+def _sign_at(q: Curve, z: float, value: float) -> int:
+    """The sign of q at a score, with rigour where that is possible."""
+    if _has_intervals():
+        from selmatch.proving import certain_sign
+
+        try:
+            return certain_sign(q, z)
+        except Exception:  # a user's formula may do anything
+            pass
+    return int(value > 0.0) - int(value < 0.0)
+
+
 def _sign_kept(q: Curve, sign: float, domain: Interval) -> tuple[bool, str, int]:
     """Whether sign * q >= 0 on a domain, how that is known, and with how many boxes."""
-    ends = (sign * q.range.low, sign * q.range.high)
-    if is_known(q) and min(ends) >= 0.0:
+    rises = why_non_decreasing(q, domain.low, domain.high)
+    if is_known(q) and (rises or not parts_of(q)) and min(sign * q.range.low, sign * q.range.high) >= 0.0:
         return True, "", 0
-    if why_non_decreasing(q, domain.low, domain.high):
-        end = domain.low if sign > 0 else domain.high
-        if math.isfinite(end) and sign * float(q(end)) >= 1e-15:
-            return True, f", since q does not decrease and is {float(q(end)):.6g} at {end:g}", 0
+    end = domain.low if sign > 0 else domain.high
+    if rises and math.isfinite(end) and _sign_at(q, end, value := number_at(q, end)) == sign:
+        return True, f", since q does not decrease and is {value:.6g} at {end:g}", 0
     if not _has_intervals():
         return False, "", 0
     from selmatch.proving import keeps_sign
@@ -464,16 +480,16 @@ def _asymmetry(statement: str, potential: Any, about: float) -> Certificate:
     scalar = isinstance(potential, Curve)
     reach = min(4.0, *(math.fabs(end - about) for end in (potential.domain.low, potential.domain.high)))
     steps = np.array([0.9, 0.7, 0.5, 0.3, 0.2]) * reach
-    worst, witness = 0.0, None
+    worst, witness, pairs = 0.0, None, 0
     for u in (*steps, *-steps):
         for v in (*steps, 0.0, *-steps):
             values = []
             for way in (1.0, -1.0):
                 s, s_hat = (np.array([about + way * t, about]) for t in (v, u))
                 s, s_hat = (float(s[0]), float(s_hat[0])) if scalar else (s, s_hat)
-                with np.errstate(all="ignore"):
-                    values.append(float(potential.remainder(s, s_hat - s, s_hat)))
+                values.append(number_at(lambda x, y=s_hat: potential.remainder(x, y - x, y), s))
             gap, size = math.fabs(values[0] - values[1]), math.fabs(values[0]) + math.fabs(values[1])
+            pairs += math.isfinite(gap)
             if gap > max(worst, 1e-9 * size):
                 worst = gap
                 a, b, c, d = about + u, about + v, about - u, about - v
@@ -483,7 +499,7 @@ def _asymmetry(statement: str, potential: Any, about: float) -> Certificate:
                 witness = Witness(text, (float(b), float(a)), (values[0], values[1]))
     if witness is not None:
         return Refuted(statement, potential.domain, "evaluated in double precision", witness=witness)
-    remains = "110 pairs of scores agree with their reflections to 9 digits; equality cannot be proved by computation"
+    remains = f"{pairs} pairs of scores agree with their reflections to 9 digits, which proves no equality"
     return Undecided(statement, potential.domain, "by evaluation", remains=remains)
 
 

@@ -14,7 +14,7 @@ from selmatch.analysis import potential_of
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable
 from selmatch.curve import Curve, Interval
 from selmatch.losses import PerLabel
-from selmatch.parameters import has_plain_numbers, number
+from selmatch.parameters import has_plain_numbers, number, pair
 
 __all__ = ["Classification", "classify"]
 
@@ -177,12 +177,14 @@ def classify(loss: Any, domain: Any = (-3.0, 3.0), *, role: str | None = None, g
         raise TypeError(f"{who}: loss must have a single link, got {subject}. Give one of its curves.")
     if not has_plain_numbers(potential):
         raise TypeError(f"{who}: the parameters of the loss must be numbers, got arrays in {subject}.")
-    made = {"sigmoid": CompositeSigmoid, "softmax": CompositeSoftmax}.get(role or "")
-    if role is not None and not isinstance(potential, made or Curve):
-        if not isinstance(potential, Curve):
-            raise TypeError(f"{who}: loss must be a curve for role={role!r}, got {subject}. Leave role out.")
-        if made is not None:
-            potential = made(potential, gamma=number(who, "gamma", gamma, above=0.0), check=False)
+    composite = {"sigmoid": CompositeSigmoid, "softmax": CompositeSoftmax}.get(role or "")
+    if role is not None and not isinstance(potential, (Curve, composite or Curve)):
+        raise TypeError(f"{who}: loss must be a curve for role={role!r}, got {subject}. Leave role out.")
+    gamma = number(who, "gamma", gamma, above=0.0)
+    if composite is not None and not isinstance(potential, composite):
+        potential = composite(potential, gamma=gamma, check=False)
+    elif gamma != 1.0:
+        raise ValueError(f"{who}: gamma must be left out where role makes no composite, got {gamma:g} for {subject}.")
     seen = _scores_of(who, potential.domain, domain)
     with np.errstate(all="ignore"):
         if isinstance(potential, CompositeSoftmax):
@@ -194,15 +196,10 @@ def classify(loss: Any, domain: Any = (-3.0, 3.0), *, role: str | None = None, g
 
 def _scores_of(who: str, defined: Interval, domain: Any) -> tuple[float, float]:
     """The domain cut to the one of the curve, without the ends where that is infinite."""
-    ends = (domain.low, domain.high) if isinstance(domain, Interval) else domain
-    if isinstance(ends, (str, bytes)) or not hasattr(ends, "__len__") or len(ends) != 2:
-        raise TypeError(f"{who}: domain must be a pair (low, high) or an Interval, got {domain!r}.")
-    low, high = number(who, "the low end of domain", ends[0]), number(who, "the high end of domain", ends[1])
+    low, high = pair(who, "domain", domain)
     cut_low, cut_high = max(low, defined.low), min(high, defined.high)
     if not cut_low < cut_high:
-        raise ValueError(
-            f"{who}: domain must be a pair low < high that shares scores with {defined}, got ({low}, {high})."
-        )
+        raise ValueError(f"{who}: domain must share scores with {defined}, got ({low}, {high}).")
     margin = _NARROW * (cut_high - cut_low)
     low = cut_low + margin * (cut_low == defined.low and defined.open_low)
     return low, cut_high - margin * (cut_high == defined.high and defined.open_high)

@@ -8,9 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from selmatch import functions
+from selmatch import functions, quadrature
 from selmatch.arrays import pytrees
 from selmatch.functions import abs, exp, where
 
@@ -61,8 +59,9 @@ class Interval:
         return Interval(low, high, open_low, any(i.open_high for i in (self, other) if i.high == high))
 
     def covers(self, other: Interval) -> bool:
-        """Whether the inside of another interval lies in this one."""
-        return self.low <= other.low and other.high <= self.high
+        """Whether another interval lies in this one."""
+        low = self.low < other.low or (self.low == other.low and (other.open_low or not self.open_low))
+        return low and (self.high > other.high or (self.high == other.high and (other.open_high or not self.open_high)))
 
     def window(self, width: float = 8.0) -> tuple[float, float]:
         """A finite part that shows what is typical."""
@@ -84,41 +83,6 @@ def _is_finite(end: Any) -> bool:
 
 
 REALS = Interval()
-
-
-_LEGENDRE = np.polynomial.legendre.leggauss(16)
-#: Gauss-Legendre nodes in [0, 1], and their weights
-_NODES, _WEIGHTS = (0.5 * (_LEGENDRE[0] + 1.0)).tolist(), (0.5 * _LEGENDRE[1]).tolist()
-
-
-def _gauss(piece: int, pieces: int, falling: bool) -> tuple[list[float], list[float]]:
-    """The nodes in one piece of [0, 1], and their weights; ``falling`` ones carry a factor 1 - t."""
-    nodes = [(piece + t) / pieces for t in _NODES]
-    return nodes, [w / pieces * (1.0 - t if falling else 1.0) for t, w in zip(nodes, _WEIGHTS, strict=True)]
-
-
-def _pieces(u: Array, scale: float) -> int:
-    """Into how many pieces to cut a segment of length u, so that each is short on the curve's scale."""
-    if not isinstance(u, (float, int, np.ndarray, np.generic)):
-        return 8  # inside a trace the length is not known
-    longest = float(np.max(np.abs(u), initial=0.0))
-    return int(min(max(math.ceil(longest / scale), 1), 256)) if math.isfinite(longest) else 1
-
-
-def _integral(f: Any, x: Array, u: Array, scale: float, falling: bool = False) -> Array:
-    """The mean of f over the segment from x to x + u, or of f times 1 - t at the position t in [0, 1]."""
-    pieces = _pieces(u, scale)
-    segments = [_gauss(i, pieces, falling) for i in range(pieces)]
-    if not hasattr(u, "ndim"):  # a number or a dual number
-        return sum(share * f(x + t * u) for nodes, shares in segments for t, share in zip(nodes, shares, strict=True))
-    if getattr(x, "ndim", 0) > u.ndim:
-        u = u + 0.0 * x
-    # all nodes of a piece at once, on a new first axis: traces stay short
-    total, across = 0.0 * u, (..., *(None,) * u.ndim)
-    for nodes, shares in segments:
-        t, share = functions.like(nodes, u)[across], functions.like(shares, u)[across]
-        total = total + functions.layer_sum(share * f(x + t * u))
-    return total
 
 
 def _accepts_end(method: Any) -> bool:
@@ -145,6 +109,8 @@ class Curve:
         Whether the curve has no jumps.
     scale : float
         The length over which the slope changes, for curves without closed forms.
+    breaks : tuple of float
+        Where such a curve bends or jumps.
 
     Examples
     --------
@@ -163,6 +129,8 @@ class Curve:
     increasing = None
     continuous = True
     scale = 1.0
+    #: scores at which a curve without closed forms bends or jumps, in ascending order: integrals end there
+    breaks = ()
     #: whether nothing but a formula is known, so that every property has to be proved
     only_a_formula = False
     #: the largest gamma with which a curve that is not increasing still gives a convex composite Sigmoid
@@ -193,7 +161,9 @@ class Curve:
             return own(self, x)
         start = self.domain.point()
         u = x - start
-        return u * _integral(self, start, u, self.scale)
+        if not self.breaks:
+            return u * quadrature.integral(self, start, u, self.scale)
+        return u * self(start) + quadrature.remainder(self, start + 0.0 * x, u, x)
 
     def slope(self, x: Array) -> Array:
         """The derivative g'(x): the sensitivity, when the curve is a link."""
@@ -210,11 +180,11 @@ class Curve:
 
     def difference(self, x: Array, u: Array, xh: Array = None) -> Array:
         """``g(x + u) - g(x)`` without cancellation; xh is x + u, for callers who know it better than the sum does."""
-        return u * _integral(self.slope, x, u, self.scale)
+        return quadrature.difference(self, x, u, functions.end(x, u, xh))
 
     def remainder(self, x: Array, u: Array, xh: Array = None) -> Array:
         """``G(x + u) - G(x) - u g(x)`` without cancellation: the matching loss."""
-        return functions.square(u) * _integral(self.slope, x, u, self.scale, falling=True)
+        return quadrature.remainder(self, x, u, functions.end(x, u, xh))
 
     def remainder_and_difference(self, x: Array, u: Array, xh: Array = None) -> tuple[Array, Array]:
         """Both at once, for curves where they share work."""
@@ -230,6 +200,15 @@ class Curve:
     def secant(self, x: Array, u: Array, xh: Array = None) -> Array:
         """``(g(x + u) - g(x)) / u``, and the slope where u = 0: a curvature that is stable from any start."""
         return functions.quotient(self.difference(x, u, xh), u, self.slope(x))
+
+    @property
+    def joints(self) -> quadrature.Joints:
+        """What lies between the breaks."""
+        made = self.__dict__.get("_joints")
+        if made is None:
+            made = quadrature.joints(self)
+            object.__setattr__(self, "_joints", made)
+        return made
 
     # ---------------------------------------------------------------------------------- the curve as a potential
 

@@ -1141,8 +1141,11 @@ def _largest_gamma_of_power(d: float, c: float) -> float:
 
     def slack(log_t: float, gamma: float) -> float:
         t = math.exp(log_t)
-        y = (t ** (d + 1.0) / (d + 1.0) + c * t) / gamma
-        return (t**d + c) ** 2 / (1.0 + math.exp(-y)) / (gamma * d * t ** (d - 1.0)) - 1.0
+        try:
+            y = (t ** (d + 1.0) / (d + 1.0) + c * t) / gamma
+            return (t**d + c) ** 2 / (1.0 + math.exp(-y)) / (gamma * d * t ** (d - 1.0)) - 1.0
+        except (OverflowError, ZeroDivisionError):  # t^(2d) is far above t^(d-1), or that is 0
+            return math.inf
 
     # the slack is smallest where t^d is comparable with c; beyond it grows on both sides
     centre = math.log(c) / d
@@ -1535,7 +1538,11 @@ class Polynomial(Curve):
         return c
 
     def __call__(self, x):
-        return self._about(x)[0]
+        t = x - self.origin
+        total = 0.0 * t
+        for c in reversed(self.coefficients):
+            total = total * t + c
+        return total
 
     def primitive(self, x):
         t = x - self.origin

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from selmatch.columns import real_array, to_numpy
 from selmatch.composite import CompositeSoftmax
 from selmatch.curve import Curve
 from selmatch.curves import AntiExp, Constant, Exp, Sigmoid, Sinh
@@ -77,7 +78,7 @@ def from_sensitivity(knots: Any, values: Any = None, smooth: bool = False) -> Fr
 
 def _listed(values: Any) -> Any:
     """A column or an array as a list of Python numbers."""
-    return _to_numpy(values).tolist() if hasattr(values, "dtype") else values
+    return to_numpy(values).tolist() if hasattr(values, "dtype") else values
 
 
 # ---------------------------------------------------------------------------------------------------- what came of it
@@ -158,43 +159,6 @@ def _place(low: float, high: float) -> str:
 # ----------------------------------------------------------------------------------------------------------- the data
 
 
-def _to_numpy(values: Any) -> np.ndarray:
-    if hasattr(values, "detach"):  # a tensor, which may be on a device or carry gradients
-        values = values.detach().cpu()
-        values = values.float() if str(values.dtype) == "torch.bfloat16" else values
-    return np.asarray(values)
-
-
-def _real(name: str, values: Any) -> np.ndarray:
-    """An array of floats, or an error for what is no number."""
-    try:
-        array = _to_numpy(values)
-    except ValueError:
-        raise ValueError(f"focus: {name} must be a rectangular array of numbers, got lists of other lengths.") from None
-    if array.dtype.kind == "O" and all(_is_real_or_missing(value) for value in array.flat):
-        array = np.array([float(_missing_as_nan(value)) for value in array.flat]).reshape(array.shape)
-    if array.dtype.kind == "V" and array.dtype.names is None:  # bfloat16, which NumPy does not know by itself
-        array = array.astype(np.float64)
-    if array.dtype.kind not in "iuf":
-        kind = type(values).__name__ if array.ndim == 0 else f"dtype {array.dtype}"
-        raise TypeError(f"focus: {name} must be real numbers, got {kind}. Give a list, an array or a column of them.")
-    return array.astype(np.float64)
-
-
-def _missing_as_nan(value: Any) -> Any:
-    return math.nan if value is None or type(value).__name__ == "NAType" else value
-
-
-def _is_real_or_missing(value: Any) -> bool:
-    if isinstance(value, (bool, np.bool_, str, bytes)):
-        return False
-    try:
-        float(_missing_as_nan(value))
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
 class _Sample:
     """Scores with weights, and questions about their distribution."""
 
@@ -255,7 +219,7 @@ def _between(outside: float, inside: float) -> float:
 
 def _sample(data: Any, weights: Any, classes: bool) -> tuple[_Sample, np.ndarray]:
     """The checked scores in one row, and the data as given (rows of scores, for lists)."""
-    array = _real("data", data)
+    array = real_array("focus", "data", data)
     if classes and array.ndim != 2:
         raise ValueError(
             f"focus: data must have rows of scores (2 dimensions) with classes=True, got shape {array.shape}. "
@@ -270,7 +234,7 @@ def _sample(data: Any, weights: Any, classes: bool) -> tuple[_Sample, np.ndarray
         raise ValueError(f"focus: data must hold at least 2 different scores, got shape {array.shape}.")
     share = np.ones(array.shape)
     if weights is not None:
-        share = _real("weights", weights)
+        share = real_array("focus", "weights", weights)
         if share.shape != array.shape[:1]:
             raise ValueError(f"focus: weights must have one entry per row ({len(array)}), got shape {share.shape}.")
         wrong = ~(np.isfinite(share) & (share >= 0.0))
@@ -341,8 +305,7 @@ def _region(name: str, value: Any, weighted: bool = False) -> _Region:
     ends = list(value) if isinstance(value, Iterable) and not isinstance(value, (str, bytes)) else []
     if len(ends) not in sizes:
         raise TypeError(f"focus: {name} must be (low, high{', weight' if weighted else ''}), got {value!r}.")
-    infinite = {-math.inf, math.inf}
-    low, high = (float(e) if isinstance(e, float) and e in infinite else number("focus", name, e) for e in ends[:2])
+    low, high = (number("focus", name, end, infinite=True) for end in ends[:2])
     if not low < high:
         raise ValueError(f"focus: {name} must have low < high, got {value!r}.")
     return _Region(low, high, number("focus", f"the weight of {name}", ends[2], above=0.0) if len(ends) == 3 else 1.0)
@@ -397,23 +360,26 @@ def _trimmed(regions: list[_Region], cap: float | None, downwards: bool) -> list
 
 def _inside(regions: list[_Region], sample: _Sample, word: str | None, cap: float | None, top: float) -> np.ndarray:
     """Which rows are inside; all or none are an error."""
-    inside = np.logical_or.reduce([region.holds(sample.scores) for region in regions])
-    if inside.any() and not inside.all():
-        return inside
+    held = [region.holds(sample.scores) for region in regions]
+    inside = np.logical_or.reduce(held)
     count = f"{len(sample.scores):,}"
-    where = " and ".join(_place(region.low, region.high) for region in regions)
-    if not inside.any():
-        capped = f" (with the cap {cap:g})" if cap is not None else ""
-        raise ValueError(
-            f"focus: the region must hold some rows, got none of {count} {where}{capped}; the scores go from "
-            f"{sample.lowest:g} to {sample.highest:g}. Choose ends inside that range."
-        )
+    for region, rows in zip(regions, held, strict=True):
+        if not rows.any():
+            capped = f" (with the cap {cap:g})" if cap is not None else ""
+            place = _place(region.low, region.high)
+            raise ValueError(
+                f"focus: the region must hold some rows, got none of {count} {place}{capped}; the scores go from "
+                f"{sample.lowest:g} to {sample.highest:g}. Choose ends inside that range."
+            )
+    if not inside.all():
+        return inside
     remedy = "Choose a smaller region."
     if word is not None:
         ties = {"high": sample.lowest, "low": sample.highest}.get(word)
         share = None if ties is None else 1.0 - sample.mean((sample.scores == ties).astype(float))
         limit = "a smaller top" if share is None else f"top={float(f'{share:.3g}'):g} or less"
         remedy = f"Try {limit}, or between=(low, high)."
+    where = " and ".join(_place(region.low, region.high) for region in regions)
     asked = f" for {str(word)!r} with top={top:g}" if word is not None else ""
     raise ValueError(f"focus: the region must leave some rows outside, got all {count} rows {where}{asked}. {remedy}")
 
@@ -619,9 +585,7 @@ def _kind(regions: list[_Region]) -> str | None:
     return "extremes" if len(regions) == 2 and open_low and open_high else None
 
 
-def _family_curve(
-    family: Any, regions: list[_Region], sample: _Sample, inside: np.ndarray, strength: float
-) -> tuple[Curve, str]:
+def _family_curve(family: Any, regions: list[_Region], sample: _Sample, inside: np.ndarray, strength: float) -> Curve:
     """A curve of the paper with the wished ratio of mean slopes, scaled to mean slope 1."""
     families = sorted({name for names in FAMILIES.values() for name in names})
     if family not in families:
@@ -657,7 +621,7 @@ def _family_curve(
         )
     alpha = math.exp(_root(lambda t: log_ratio(t) - wished, low, high, least - wished, most - wished))
     slopes = member.curve.affine(alpha=alpha, beta=member.centre).slope(sample.scores)
-    return member.curve.affine(alpha=alpha, beta=member.centre, gain=1.0 / sample.mean(slopes)), kind
+    return member.curve.affine(alpha=alpha, beta=member.centre, gain=1.0 / sample.mean(slopes))
 
 
 # ---------------------------------------------------------------------------------------------------------- the wish
@@ -753,11 +717,10 @@ def focus(
         gain = 1.0 / sample.mean(drawn.slope(sample.scores))
         curve: Curve = FromSensitivity(drawn.knots, tuple(gain * value for value in drawn.values))
         floor *= gain
-        kind = word or "middle"
     else:
-        curve, kind = _family_curve(family, wanted, sample, inside, strength)
+        curve = _family_curve(family, wanted, sample, inside, strength)
     if classes:
-        potential = CompositeSoftmax(_scaling(curve, kind, sample), gamma=gamma)
+        potential = CompositeSoftmax(_scaling(curve, word or _kind(wanted), sample), gamma=gamma)
         slopes = np.asarray(potential.slope(rows)).reshape(-1)
     else:
         potential, slopes = curve, np.asarray(curve.slope(sample.scores))
@@ -794,7 +757,7 @@ def _ratio(a: float, b: float) -> float:
     return a / b if b > 0.0 else math.inf
 
 
-def _scaling(curve: Curve, kind: str, sample: _Sample) -> Curve:
+def _scaling(curve: Curve, kind: str | None, sample: _Sample) -> Curve:
     """The curve as a scaling q whose sign agrees with the region: 0 at the least sensitive score."""
-    zero = {"high": sample.lowest, "low": sample.highest}.get(kind, sample.quantile(0.5))
+    zero = {"high": sample.lowest, "low": sample.highest}.get(kind or "", sample.quantile(0.5))
     return curve + Constant(-float(curve(zero)))

@@ -11,12 +11,14 @@ import numpy as np
 from selmatch import certify
 from selmatch.algebra import Affine, constant_value
 from selmatch.certificates import Certificate
+from selmatch.columns import finite_column
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable
 from selmatch.curve import Curve, Interval
 from selmatch.curves import Exp, Identity, Log, Logit, Sigmoid
 from selmatch.losses import PerLabel
 from selmatch.parameters import has_plain_numbers
 
+_WHO = "MatchingLoss.explain"
 #: sensitivities that differ by no more than this are alike
 ALIKE = 1.1
 #: a relative error of a probability in single precision that nobody minds
@@ -78,7 +80,11 @@ class Explanation:
     def _elicits(self) -> str:
         if self.simpler.startswith("this is squared error"):
             return "Elicits: the mean."
+        if isinstance(self.loss.potential, PerLabel):
+            return "Elicits: the prediction at which the links of all labels balance, not the mean."
         rule = "Elicits: h^-1(E h(S)), not the mean"
+        if self.loss.vector:
+            return f"{rule}; loss.minimiser(rows) has it, class by class."
         if self.elicited is None or self.mean is None:
             return f"{rule}; give data to see how far apart they are."
         found = f"{self.elicited:.4g} on the data, whose mean is {self.mean:.4g}"
@@ -89,15 +95,17 @@ def explain(loss: Any, data: Any, weights: Any) -> Explanation:
     """See :meth:`selmatch.MatchingLoss.explain`."""
     potential = loss.potential
     if not has_plain_numbers(potential):
-        raise TypeError(f"MatchingLoss.explain: the parameters must be plain numbers, got {potential!r}.")
+        raise TypeError(f"{_WHO}: the parameters must be plain numbers, got {potential!r}.")
     wish = loss.wish
-    scores = None if data is None else _scores(loss, data)
+    scores = None if data is None else finite_column(_WHO, "data", data)
     curve = _curve(potential)
     points = _points(curve, scores, wish)
     sensitivities = _finite_slopes(potential, points)
     mean = elicited = None
     if scores is not None and isinstance(potential, Curve):
-        share = None if weights is None else np.asarray(weights, dtype=float).reshape(-1)
+        share = None if weights is None else finite_column(_WHO, "weights", weights)
+        if share is not None and (share.shape != scores.shape or (share < 0.0).any() or not share.any()):
+            raise ValueError(f"{_WHO}: weights must be >= 0, not all 0, and one for each of the {len(scores)} scores.")
         mean = float(np.average(scores, weights=share))
         elicited = float(loss.minimiser(scores, weights=share))
     elif wish is not None:
@@ -118,22 +126,20 @@ def explain(loss: Any, data: Any, weights: Any) -> Explanation:
     )
 
 
-def _scores(loss: Any, data: Any) -> np.ndarray:
-    array = np.asarray(data, dtype=float)
-    if array.size == 0 or not np.isfinite(array).all():
-        raise ValueError(f"MatchingLoss.explain: data must be finite numbers, got {data!r}. Drop the others.")
-    return array.reshape(-1)
-
-
 def _notes(loss: Any) -> list[str]:
     notes = [] if loss.wish is None else [f"Made by focus: {loss.wish}."]
     potential = loss.potential
     if not loss.check or getattr(potential, "check", True) is False:
         notes.append("Built with check=False: it need not be convex, and may be negative.")
+    if isinstance(potential, Curve) and not potential.continuous:
+        notes.append("The link jumps: a move across a jump costs, which the sensitivity beside it does not show.")
     if isinstance(potential, PerLabel):
         notes.append(f"Each label has its own link; below is that of {potential.labels[0]:g}.")
     if isinstance(potential, CompositeSoftmax):
-        notes.append("Sensitivity of one score beside two in the middle; ranking_report looks at any others.")
+        others = _classes(potential) - 1
+        beside = {0: "by itself", 1: "beside one in the middle", 2: "beside two in the middle"}
+        place = beside.get(others, f"beside {others} in the middle")
+        notes.append(f"Sensitivity of one score {place}; ranking_report looks at any others.")
     if isinstance(potential, CompositeSoftmax) and constant_value(potential.scaling) is None:
         notes.append("Adding a number to all scores of a row changes the loss: agree on their level.")
     if isinstance(potential, (CompositeSigmoid, CompositeSoftmax)) and constant_value(potential.scaling) is None:
@@ -141,6 +147,18 @@ def _notes(loss: Any) -> list[str]:
         if math.isfinite(reach.low) or math.isfinite(reach.high):
             notes.append(f"Single precision gives probabilities 3 digits for scores in {reach}; use double beyond.")
     return notes
+
+
+def _classes(potential: CompositeSoftmax) -> int:
+    """How many classes an example of a row has."""
+    return 3 if potential.rho is None else len(potential.rho)
+
+
+def _beside_others(potential: Any, z: np.ndarray, middle: float, dtype: Any = np.float64) -> np.ndarray:
+    """Rows with z as the first score, and all others in the middle."""
+    rows = np.full((len(z), _classes(potential) if isinstance(potential, CompositeSoftmax) else 1), middle, dtype=dtype)
+    rows[:, 0] = z
+    return rows
 
 
 def _curve(potential: Any) -> Curve:
@@ -169,12 +187,9 @@ def _points(curve: Curve, scores: np.ndarray | None, wish: Any) -> np.ndarray:
 
 def _finite_slopes(potential: Any, z: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
-        if isinstance(potential, CompositeSoftmax):  # one score against two others in the middle
-            middle = np.full_like(z, float(np.median(z)))
-            return np.asarray(potential.slope(np.stack([z, middle, middle], axis=-1)))[..., 0]
-        if isinstance(potential, PerLabel):
-            return np.asarray(potential.curves[0].slope(z))
-        return np.asarray(_curve(potential).slope(z), dtype=float) * np.ones_like(z)
+        if isinstance(potential, CompositeSoftmax):
+            return np.asarray(potential.slope(_beside_others(potential, z, float(np.median(z)))))[..., 0]
+        return np.asarray(_curve(potential).slope(z), dtype=float) + np.zeros_like(z)  # no -0
 
 
 def _range(values: np.ndarray) -> tuple[float, float]:
@@ -213,9 +228,8 @@ def _are_finite(potential: Any, start: float, z: np.ndarray, dtype: Any) -> np.n
     if isinstance(potential, PerLabel):
         pairs = zip(potential.labels, potential.curves, strict=True)
         return np.all([_are_finite(curve, label, z, dtype) for label, curve in pairs], axis=0)
-    x = np.full((len(z), 3), start, dtype=dtype)
-    xh = x.copy()
-    xh[:, 0] = z
+    xh = _beside_others(potential, z, start, dtype)
+    x = np.full_like(xh, start)
     with np.errstate(all="ignore"):
         value, gradient = potential.remainder_and_difference(x, xh - x, xh)
     return np.isfinite(value.reshape(len(z), -1)).all(axis=1) & np.isfinite(gradient).all(axis=1)
@@ -266,12 +280,13 @@ def simpler(potential: Any, curvature: tuple[float, float], on_data: bool) -> st
         factor = curvature[1] / curvature[0]
         return f"on these data the sensitivity varies by a factor of {factor:.3g}: squared error does the same."
     same = {
-        Sigmoid: "cross-entropy with the soft labels h(s), which every library and booster has, has the same gradient.",
-        Exp: "this is the Poisson deviance, halved, of rates e^x and counts e^x.",
-        Log: "this is the Poisson deviance, halved, of scores that are rates.",
-        Logit: "this is the Kullback-Leibler divergence between two probabilities.",
+        Sigmoid: "cross-entropy with the soft labels h(s), which every library and booster has, has the same gradient",
+        Exp: "this is the Poisson deviance, halved, of rates e^x and counts e^x",
+        Log: "this is the Poisson deviance, halved, with the prediction as the count and the score as the rate",
+        Logit: "this is KL(predicted || observed) of two probabilities, the reverse of what cross-entropy minimises",
     }
-    return same.get(type(inner), "")
+    found = same.get(type(inner), "")
+    return found and f"{found}{'' if inner is potential else ', in x and up to a constant factor'}."
 
 
 def _plain_sigmoid(curve: CompositeSigmoid) -> Curve | None:

@@ -333,6 +333,8 @@ class _Parser:
     def part(self, place: int, start: int, name: str, *parts: _Part) -> _Part:
         """A call of a function of the expressions' namespace."""
         value = self.constant(place, lambda *values: apply(name, *values), parts)
+        if name == "divide" and parts[1].value == 0.0:
+            self.fail(parts[1].place, "a denominator must not be 0")
         return _Part(_made(name, *(part.expression for part in parts)), value, start)
 
     def constant(self, place: int, function: Callable[..., Any], parts: tuple[_Part, ...]) -> Any:
@@ -414,7 +416,7 @@ class _Parser:
 
     def nearest(self, name: str) -> str:
         known = [*_FUNCTIONS, *_CONSTANTS, *self.names]
-        close = difflib.get_close_matches(name[:30].lower(), known, n=1, cutoff=0.5)
+        close = difflib.get_close_matches(name[:30].lower(), known, n=1)
         return f"Did you mean {close[0]}?" if close else f"Known are {', '.join(sorted(_FUNCTIONS))}, pi, e."
 
     def function(self, token: _Token) -> _Part:
@@ -546,6 +548,7 @@ class Formula(Curve):
         keep(self, _made=_made_ready(self.text))
         if not self.domain.low < self.domain.high:
             raise FormulaError(f"parse: {self.text[:60]!r} is never defined.", self.text)
+        _ = self.breaks and self.joints  # measured before a trace needs them
 
     def __repr__(self) -> str:
         return f"parse({self.text!r}{'' if lowered(self.expression) is None else ', lower=False'})"
@@ -556,6 +559,10 @@ class Formula(Curve):
     @property
     def _ready(self) -> _Ready:
         return self.__dict__.get("_made") or _made_ready(self.text)  # JAX rebuilds without the constructor
+
+    @property
+    def breaks(self):
+        return self._ready.breaks
 
     @property
     def expression(self) -> Expression:
@@ -605,6 +612,7 @@ class _Ready(NamedTuple):
     odd: bool
     continuous: bool
     scale: float
+    breaks: tuple[float, ...]
 
 
 #: functions that increase wherever they are defined, and where that is: low end, high end, which of them are open
@@ -623,6 +631,16 @@ _INCREASING: dict[str, tuple[float, float, bool, bool]] = {
 _ODD_FUNCTIONS = frozenset("sin tan sinh tanh arcsin arctan arcsinh arctanh sign signedlog".split())
 _EVEN_FUNCTIONS = frozenset("cos cosh abs square hypot1".split())
 _JUMPING = frozenset({"where", "sign", "side", "arctan2"})
+#: functions with a kink or a jump where their argument, or the difference of their two arguments, is 0
+_BREAKING = (
+    "abs",
+    "sign",
+    "side",
+    "signedlog",
+    "minimum",
+    "maximum",
+    *sorted(CONDITIONS - {"and", "or", "not", "isfinite"}),
+)
 
 
 class _Known(NamedTuple):
@@ -691,7 +709,20 @@ def _made_ready(text: str) -> _Ready:
         odd=root.parity == -1 and domain.low == -domain.high,
         continuous=not any(node._key() in _JUMPING for node in walk(expression)),
         scale=1.0 / fastest if math.isfinite(fastest) and 1e-12 < fastest < 1e12 else 1.0,
+        breaks=_breaks(expression, lines, domain),
     )
+
+
+def _breaks(expression: Expression, lines: dict[Expression, Line | None], domain: Interval) -> tuple[float, ...]:
+    """Where an absolute value, a choice or a condition changes sides, as far as that is the root of a line."""
+    places = set()
+    for node in walk(expression):
+        if is_call(node, *_BREAKING):
+            inner = node.arguments[0] if len(node.arguments) == 1 else call("subtract", *node.arguments)
+            line = line_of(inner, lines)
+            if line is not None and line.rise and domain.low < line.root < domain.high:
+                places.add(line.root)
+    return tuple(sorted(places))
 
 
 def _branches(expression: Expression) -> set[Expression]:

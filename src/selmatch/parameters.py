@@ -28,12 +28,20 @@ def _is_real(value: Any) -> bool:
     )
 
 
-def number(who: str, name: str, value: Any, *, above: float | None = None, at_least: float | None = None) -> float:
-    """A finite Python float, so that no NumPy scalar ever widens a float32 array."""
+def number(
+    who: str,
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    infinite: bool = False,
+) -> float:
+    """A finite Python float (or an infinite one, if asked), so that no NumPy scalar ever widens a float32 array."""
     if not _is_real(value):
         raise TypeError(f"{who}: {name} must be a number, got {value!r}.")
     result = float(value)
-    if not math.isfinite(result):
+    if not (math.isfinite(result) or (infinite and math.isinf(result))):
         raise ValueError(f"{who}: {name} must be finite, got {result}.")
     if above is not None and not result > above:
         raise ValueError(f"{who}: {name} must be > {above:g}, got {result}.")
@@ -42,7 +50,7 @@ def number(who: str, name: str, value: Any, *, above: float | None = None, at_le
     return result
 
 
-def parameter(who: str, name: str, value: Any, **bounds: float | None) -> Any:
+def parameter(who: str, name: str, value: Any, **bounds: Any) -> Any:
     """A number as in :func:`number`, or an array of a framework, through which gradients may flow."""
     if hasattr(value, "dtype") and not isinstance(value, (np.ndarray, np.generic)):
         return value
@@ -51,11 +59,23 @@ def parameter(who: str, name: str, value: Any, **bounds: float | None) -> Any:
     return number(who, name, value, **bounds)
 
 
-def numbers(who: str, name: str, values: Any, **bounds: float | None) -> tuple[float, ...]:
+def numbers(who: str, name: str, values: Any, **bounds: Any) -> tuple[float, ...]:
     """A tuple of finite Python floats."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise TypeError(f"{who}: {name} must be a sequence of numbers, got {values!r}.")
     return tuple(number(who, f"{name}[{i}]", value, **bounds) for i, value in enumerate(values))
+
+
+def pair(who: str, name: str, value: Any, *, infinite: bool = False) -> tuple[float, float]:
+    """The ends low < high of an interval, or of a pair of numbers."""
+    ends = (value.low, value.high) if hasattr(value, "open_low") else value
+    if isinstance(ends, (str, bytes)) or not hasattr(ends, "__len__") or len(ends) != 2:
+        raise TypeError(f"{who}: {name} must be a pair (low, high) or an Interval, got {value!r}.")
+    low = number(who, f"the low end of {name}", ends[0], infinite=infinite)
+    high = number(who, f"the high end of {name}", ends[1], infinite=infinite)
+    if not low < high:
+        raise ValueError(f"{who}: {name} must have its low end below its high end, got ({low}, {high}).")
+    return low, high
 
 
 def increasing_numbers(who: str, name: str, values: Any, at_least: int) -> tuple[float, ...]:

@@ -6,15 +6,15 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from selmatch.algebra import Affine, Capped, FromPrimitive, FromScoreTransform, Piecewise, Sum
-from selmatch.arrays.branching import Verdict, certainly_rises, largest_fall, never_negative
+from selmatch.algebra import Affine, Capped, FromPrimitive, FromScoreTransform, Inverse, Piecewise, Sum
+from selmatch.arrays.branching import Verdict, falls_at, never_negative
 from selmatch.arrays.dual import Dual, derivative
 from selmatch.arrays.effort import Effort
-from selmatch.arrays.interval import Undecided, box, hull, switches
+from selmatch.arrays.interval import UNDECIDED, box, hull, watching
 from selmatch.composite import CompositeSigmoid
 from selmatch.curve import Curve
 from selmatch.functions import maximum, minimum, sigmoid, square
-from selmatch.structure import is_known, why_non_decreasing
+from selmatch.structure import is_known, is_library, outwards, parts_of, why_non_decreasing
 
 Array = Any
 
@@ -23,16 +23,20 @@ def search_fall(curve: Curve, low: float, high: float, effort: Effort) -> Verdic
     """Look for a decrease of a curve between two scores."""
     if why_non_decreasing(curve, low, high):
         return Verdict()
-    if isinstance(curve, Affine):
-        low, high = (curve.alpha * (end - curve.beta) for end in (low, high))
-        return _mapped(search_fall(curve.curve, low, high, effort), curve)
-    if isinstance(curve, Capped):
+    own = is_library(curve)
+    if own and isinstance(curve, Affine):
+        return _mapped(search_fall(curve.curve, *outwards(curve, low, high), effort=effort), curve)
+    if own and isinstance(curve, Capped):
         low = low if curve.low is None else max(low, curve.low)
         high = high if curve.high is None else min(high, curve.high)
         return search_fall(curve.curve, low, high, effort) if low < high else Verdict()
-    if isinstance(curve, CompositeSigmoid):
+    if own and isinstance(curve, CompositeSigmoid):
         return _search_composite(curve, low, high, effort)
-    return _with_jumps(curve, never_negative(lambda x: slope(curve, x), low, high, effort))
+    if own and isinstance(curve, Inverse):
+        return _search_inverse(curve, low, high, effort)
+    unknown = None if is_known(curve) and not isinstance(curve, Piecewise) else curve
+    verdict = never_negative(lambda x: slope(curve, x), low, high, effort, unknown)
+    return verdict if unknown is None else _with_jumps(curve, verdict, low, high)
 
 
 def _mapped(verdict: Verdict, curve: Affine) -> Verdict:
@@ -44,32 +48,57 @@ def _mapped(verdict: Verdict, curve: Affine) -> Verdict:
     return replace(
         verdict,
         negative=back(verdict.negative),
+        at_most=curve.gain * curve.alpha * verdict.at_most,
         left=[(back(a), back(b)) for a, b in verdict.left],
-        jumps=set(map(back, verdict.jumps)),
+        touched=set(map(back, verdict.touched)),
         jump=back(verdict.jump),
+        fall=curve.gain * verdict.fall,
     )
 
 
 def _search_composite(curve: CompositeSigmoid, low: float, high: float, effort: Effort) -> Verdict:
-    critical = curve.scaling.critical(curve.gamma, curve.offset) if is_known(curve.scaling) else None
+    q = curve.scaling
+    critical = q.critical(curve.gamma, curve.offset) if is_known(q) else None
     if critical is not None:
         low, high = max(low, critical.low), min(high, critical.high)
         if not low < high:
             return Verdict()
-    if why_non_decreasing(curve.scaling, low, high):  # Q is convex
+    if why_non_decreasing(q, low, high):  # Q is convex
         return Verdict()
-    verdict = never_negative(lambda x: bracket(curve, x), low, high, effort)
+    if not _is_integrated(q):  # Q is a user's, and need not belong to q
+        verdict = never_negative(lambda x: derivative(curve, x), low, high, effort, curve)
+        return _with_jumps(curve, verdict, low, high)
+    verdict = never_negative(lambda x: bracket(curve, x), low, high, effort, None if is_known(q) else curve)
     # where q jumps upwards so does h; but of a q that is a derivative, Q itself may jump
-    derived = isinstance(curve.scaling, (FromPrimitive, FromScoreTransform))
-    return _with_jumps(curve if derived else curve.scaling, verdict)
+    return verdict if is_known(q) else _with_jumps(q if _is_continuous_integral(q) else curve, verdict, low, high)
 
 
-def _with_jumps(curve: Curve, verdict: Verdict) -> Verdict:
-    """What a jump within a formula leaves open; known curves jump upwards only."""
-    if verdict.negative is None and not is_known(getattr(curve, "scaling", curve)):
-        for point in sorted(verdict.jumps):
-            if not certainly_rises(curve, point):
-                return replace(verdict, jump=point, fall=largest_fall(curve, point))
+def _search_inverse(curve: Inverse, low: float, high: float, effort: Effort) -> Verdict:
+    """An inverse increases if its curve does, and if the library, which solves for it, made it."""
+    inner = curve.curve
+    verdict = search_fall(inner, inner.domain.low, inner.domain.high, effort)
+    trusted = type(inner).inverse is Curve.inverse or is_known(inner)
+    return Verdict(boxes=verdict.boxes, left=[] if trusted and verdict.holds else [(low, high)])
+
+
+def _is_integrated(curve: Curve) -> bool:
+    """Whether the primitive of a curve is the library's own, and so an integral of it."""
+    mine = is_library(curve) or curve.only_a_formula or type(curve).primitive is Curve.primitive
+    return mine and all(map(_is_integrated, parts_of(curve)))
+
+
+def _is_continuous_integral(curve: Curve) -> bool:
+    parts = parts_of(curve)
+    return not isinstance(curve, (FromPrimitive, FromScoreTransform)) and all(map(_is_continuous_integral, parts))
+
+
+def _with_jumps(curve: Curve, verdict: Verdict, low: float, high: float) -> Verdict:
+    """What a jump within a formula leaves open; slopes do not see it."""
+    if verdict.negative is None:
+        for point in sorted(t for t in verdict.touched if low <= t <= high):
+            fall = falls_at(curve, point, low, high)
+            if fall is not None:
+                return replace(verdict, jump=point, fall=fall)
     return verdict
 
 
@@ -81,13 +110,16 @@ def bracket(curve: CompositeSigmoid, x: Array) -> Array:
 
 def slope(curve: Curve, x: Array) -> Array:
     """The slope of a curve on ranges (and dual numbers of them), from its formula where only that is known."""
-    if isinstance(curve, Affine):
+    own = is_library(curve)
+    if own and isinstance(curve, Affine):
         return curve.gain * curve.alpha * slope(curve.curve, curve.alpha * (x - curve.beta))
-    if isinstance(curve, Sum):
+    if own and isinstance(curve, Sum):
         first, *others = (slope(term, x) for term in curve.curves)
         return sum(others, first)
-    if isinstance(curve, Capped):
+    if own and isinstance(curve, Capped):
         return _capped_slope(curve, x)
+    if own and isinstance(curve, CompositeSigmoid) and _is_integrated(curve.scaling):
+        return sigmoid(curve.logit(x)) * bracket(curve, x)
     return curve.slope(x) if is_known(curve) and not isinstance(curve, Piecewise) else derivative(curve, x)
 
 
@@ -103,7 +135,7 @@ def _capped_slope(curve: Capped, x: Array) -> Array:
 
 def _or_zero(x: Array) -> Array:
     """A slope that falls to 0 somewhere in the box: as a dual number it jumps."""
-    return hull(x, 0.0) if not isinstance(x, Dual) else Dual(_or_zero(x.value), x.tangent + Undecided().any_slope)
+    return hull(x, 0.0) if not isinstance(x, Dual) else Dual(_or_zero(x.value), x.tangent + UNDECIDED.any_slope)
 
 
 def certainly_falls(curve: Any, a: float, b: float) -> bool:
@@ -111,16 +143,29 @@ def certainly_falls(curve: Any, a: float, b: float) -> bool:
     return bool((curve(box(b, b)) - curve(box(a, a))).high < 0)
 
 
+def certain_sign(curve: Any, z: float) -> int:
+    """The sign of a function at a point; 0 if that is not certain."""
+    value = curve(box(z, z))
+    return int(value.low > 0) - int(value.high < 0)
+
+
 def keeps_sign(curve: Curve, sign: float, low: float, high: float) -> Verdict:
     """Whether sign * curve is never negative between two scores."""
-    return never_negative(lambda x: sign * curve(x), low, high, Effort())
+    unknown = None if is_known(curve) else curve
+    verdict = never_negative(lambda x: sign * curve(x), low, high, Effort(), unknown)
+    for point in sorted(verdict.touched):  # at a jump the value itself counts
+        if verdict.negative is None and not (sign * curve(box(point, point))).low >= 0:
+            return replace(verdict, jump=point)
+    return verdict
 
 
 def is_constant(curve: Curve, low: float, high: float) -> bool:
     """Whether the slope of a curve is exactly 0 between two scores, and no branch of its formula begins there."""
-    score = box(low, high)
     try:
-        steep = slope(curve, score)
+        with watching() as watch:
+            curve(box(low, high))
+        steep = slope(curve, box(low, high))
     except Exception:  # a user's formula may do anything
         return False
-    return not any(low < t < high for t in switches(score)) and bool(steep.low.is_zero() and steep.high.is_zero())
+    smooth = not (watch.undecided or watch.singular or watch.touched & {low, high})
+    return smooth and bool(steep.low.is_zero() and steep.high.is_zero())

@@ -14,6 +14,8 @@ from selmatch.functions import sigmoid, square
 
 #: a fall in double precision must be this large, relative to the values, to be no rounding error
 MARGIN = 1e-11
+#: no score is looked at beyond
+FAR = 1e300
 
 
 def sample_points(curve: Curve, domain: Interval, count: int = 257) -> np.ndarray:
@@ -22,14 +24,14 @@ def sample_points(curve: Curve, domain: Interval, count: int = 257) -> np.ndarra
     low, high = max(low, domain.low), min(high, domain.high)
     if not low < high or (math.isfinite(domain.low) and math.isfinite(domain.high)):
         low, high = domain.window()
-    width = high - low
+    width = min(high - low, FAR)
     steps = width * 2.0 ** np.arange(-4.0, 6.0)
     points = [low + width * np.arange(count) / (count - 1.0)]
     if domain.low < low:
         points.append(np.maximum(low - steps, domain.low))
     if domain.high > high:
         points.append(np.minimum(high + steps, domain.high))
-    everywhere = np.unique(np.concatenate(points))
+    everywhere = np.clip(np.unique(np.concatenate(points)), -FAR, FAR)
     inside = np.asarray(curve.holds(everywhere, interior=True))
     return everywhere[inside & np.asarray(domain.holds(everywhere, interior=True))]
 
@@ -40,13 +42,15 @@ def evaluated(function: Any, points: np.ndarray) -> np.ndarray:
         try:
             return np.broadcast_to(np.asarray(function(points), dtype=float), points.shape)
         except Exception:
-            return np.array([_number(function, float(z)) for z in points])
+            return np.array([number_at(function, float(z)) for z in points])
 
 
-def _number(function: Any, z: float) -> float:
+def number_at(function: Any, z: Any) -> float:
+    """The value of a function at a score, NaN where it has none."""
     try:
-        return float(function(z))
-    except Exception:
+        with np.errstate(all="ignore"):
+            return float(function(z))
+    except Exception:  # a user's formula may do anything
         return math.nan
 
 
@@ -72,8 +76,13 @@ def sampled_fall(curve: Curve, domain: Interval, effort: Effort) -> tuple[float,
 
 def _fall_among(curve: Curve, points: np.ndarray, domain: Interval, effort: Effort) -> tuple[float, float] | None:
     values = evaluated(curve, points)
-    drop = values[:-1] - values[1:]
-    drop[~(drop > MARGIN * (np.abs(values[:-1]) + np.abs(values[1:])))] = 0.0
+    finite = np.isfinite(values)  # a pole is no fall, but its two sides are
+    points, values = points[finite], values[finite]
+    if len(points) < 2:
+        return None
+    with np.errstate(all="ignore"):
+        drop = values[:-1] - values[1:]
+        drop[~(drop > MARGIN * (np.abs(values[:-1]) + np.abs(values[1:])))] = 0.0
     if drop.any():
         i = int(np.argmax(drop))
         a, b = float(points[i]), float(points[i + 1])
@@ -115,8 +124,7 @@ def fall_around(curve: Curve, z: float, domain: Interval) -> tuple[float, float]
     for a, b in ((max(a, domain.low), min(b, domain.high)) for a, b in pairs):
         if not a < b or not (curve.holds(a, interior=True) and curve.holds(b, interior=True)):
             continue
-        with np.errstate(all="ignore"):
-            values = float(curve(a)), float(curve(b))
+        values = number_at(curve, a), number_at(curve, b)
         drop = values[0] - values[1]
         if drop > max(best, 1e-14 * (math.fabs(values[0]) + math.fabs(values[1]))):
             best, fall = drop, (float(a), float(b))
@@ -125,10 +133,10 @@ def fall_around(curve: Curve, z: float, domain: Interval) -> tuple[float, float]
 
 def _plain(curve: Curve, a: float, b: float, domain: Interval) -> tuple[float, float]:
     """The same fall between scores with few digits, which are easier to check by hand."""
-    drop = float(curve(a)) - float(curve(b))
+    drop = number_at(curve, a) - number_at(curve, b)
     for digits in range(1, 10):
         c, d = float(f"{a:.{digits}g}"), float(f"{b:.{digits}g}")
         inside = c < d and domain.holds(c) and domain.holds(d) and curve.holds(c, interior=True)
-        if inside and curve.holds(d, interior=True) and float(curve(c)) - float(curve(d)) > 0.5 * drop:
+        if inside and curve.holds(d, interior=True) and number_at(curve, c) - number_at(curve, d) > 0.5 * drop:
             return c, d
     return a, b

@@ -27,8 +27,8 @@ import contextlib
 import dataclasses
 import datetime
 import difflib
+import errno
 import functools
-import importlib
 import inspect
 import json
 import math
@@ -44,7 +44,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 import selmatch
-from selmatch.curve import Curve
+from selmatch.curve import Curve, Interval
 from selmatch.losses import Loss, PerLabel
 
 __all__ = ["SCHEMA", "SpecError", "dumps", "from_dict", "load", "loads", "save", "to_dict"]
@@ -68,10 +68,6 @@ MAX_LOSS = 1_000_000  # elementary operations of one loss
 
 _FORMATS = ("toml", "json")
 _REMEDY_FOR_CODE = 'Write it as a formula, for example selmatch.parse("z + tanh(z)").'
-
-#: where the classes live that are not among the public names when the library is imported; all but curves can only
-#: be parts of other objects
-_ELSEWHERE = {"Formula": "selmatch.formula", "FromSensitivity": "selmatch.drawing", "Wish": "selmatch.design"}
 
 Key = tuple[str | int, ...]
 
@@ -154,11 +150,11 @@ def _nearest(word: str, words: Any) -> str:
 
 @functools.cache
 def _public_classes() -> dict[str, type]:
-    """Every curve, potential and loss among the public names."""
+    """Every curve, potential and loss among the public names, and the record of a wish that a loss may hold."""
     found = {}
     for name in selmatch.__all__:
         cls = getattr(selmatch, name) if name[0].isupper() else None
-        if isinstance(cls, type) and dataclasses.is_dataclass(cls) and cls is not Curve and _kind(cls) is not None:
+        if isinstance(cls, type) and dataclasses.is_dataclass(cls) and cls not in (Curve, Interval):
             found[name] = cls
     return found
 
@@ -172,21 +168,12 @@ def _kind(cls: type) -> str | None:
     return "potential" if hasattr(cls, "remainder") else None
 
 
-def _class(name: str) -> type | None:
-    """The class of a name, if its objects can be in a document."""
-    cls = _public_classes().get(name)
-    if cls is None and name in _ELSEWHERE:
-        with contextlib.suppress(ImportError):
-            cls = getattr(importlib.import_module(_ELSEWHERE[name]), name, None)
-    return cls
-
-
 def _holds_code(cls: type) -> bool:
     return any("Callable" in str(field.type) for field in dataclasses.fields(cls))
 
 
 def _names() -> list[str]:
-    return [name for name in (*_public_classes(), *_ELSEWHERE) if (cls := _class(name)) and not _holds_code(cls)]
+    return [name for name, cls in _public_classes().items() if not _holds_code(cls)]
 
 
 class _Allowed(NamedTuple):
@@ -211,7 +198,7 @@ def _allowed(cls: type) -> dict[str, _Allowed]:
 def _field_allows(cls: type, field: dataclasses.Field[Any]) -> _Allowed:
     words = set(re.findall(r"\w+", field.type if isinstance(field.type, str) else repr(field.type)))
     anything, required = "Any" in words, _default(field) is dataclasses.MISSING
-    named = tuple(found for word in words if word in _ELSEWHERE and (found := _class(word)))
+    named = tuple(found for word in words if (found := _public_classes().get(word)) and _kind(found) is None)
     classes = (Curve,) if "Curve" in words or (anything and required and issubclass(cls, Curve)) else named
     objects = bool(classes) or (anything and (required or not field.metadata.get("leaf")))
     return _Allowed(
@@ -260,7 +247,7 @@ def _saved(instance: Any, depth: int) -> Any:
     cls = type(instance)
     if depth > MAX_NESTING:
         raise ValueError(f"to_dict: objects must not be nested deeper than {MAX_NESTING}, got {_short(repr(cls))}.")
-    if _class(cls.__name__) is not cls or _holds_code(cls):
+    if _public_classes().get(cls.__name__) is not cls or _holds_code(cls):
         raise TypeError(
             f"to_dict: every part must be an object of selmatch, got {_short(repr(instance))}: a file holds no Python "
             f"code. {_REMEDY_FOR_CODE}"
@@ -418,6 +405,8 @@ def save(object: Any, path: str | os.PathLike[str]) -> None:
     format = path.suffix.lower().removeprefix(".")
     if format not in _FORMATS:
         raise ValueError(f"save: path must end in .toml or .json, got {path.name!r}.")
+    if not path.parent.is_dir():  # the error of the draft would name a file that nobody asked for
+        raise FileNotFoundError(errno.ENOENT, "save: the folder must exist. Make it first", str(path.parent))
     data = dumps(object, format).encode()
     # a name of its own in the same folder: two writers never share a file, and replacing it is one step
     draft = path.with_name(f".{uuid.uuid4().hex}.tmp")
@@ -633,10 +622,11 @@ def _effort(instance: Any, size: int, parts: list[_Effort]) -> _Effort:
         loss = 3 * (value + loss)
     elif cls.slope is Curve.slope:
         value, primitive = _DUAL * value, value
-    if cls.primitive is Curve.primitive:
-        primitive = _NODES * value
-    if cls.remainder is Curve.remainder:
-        loss = _NODES * _DUAL * value
+    nodes = _NODES * (1 + len(getattr(instance, "breaks", ())))
+    if cls.primitive is Curve.primitive or name == "Formula":
+        primitive = nodes * value
+    if cls.remainder is Curve.remainder or name == "Formula":
+        loss = nodes * _DUAL * value
     return _Effort(value, primitive, loss, instance.increasing is True)
 
 
@@ -682,7 +672,7 @@ class _Builder:
         return self.made(name, arguments, value, key)
 
     def known(self, name: str, key: Key) -> type:
-        cls = _class(name)
+        cls = _public_classes().get(name)
         if cls is None:
             raise SpecError(f"unknown type {_shown(name)}. {_nearest(name, _names())}", key)
         if _holds_code(cls):

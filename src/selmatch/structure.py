@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from fractions import Fraction
@@ -14,19 +15,31 @@ from selmatch.curves import AbsPower, Cosh, Polynomial
 from selmatch.formula import Formula
 
 
+def is_library(curve: Any) -> bool:
+    """Whether a curve itself is the library's own, and not only a formula."""
+    return type(curve).__module__.startswith("selmatch.") and not curve.only_a_formula
+
+
+def parts_of(curve: Any) -> tuple[Any, ...]:
+    """The curves that a curve is made of."""
+    values = [getattr(curve, field.name) for field in dataclasses.fields(curve)]
+    parts = [part for value in values for part in (value if isinstance(value, tuple) else (value,))]
+    return tuple(part for part in parts if isinstance(part, Curve))
+
+
 def is_known(curve: Any) -> bool:
     """Whether what a curve declares of itself is the library's own, and so a proof; a user's declaration is none."""
-    return type(curve).__module__.startswith("selmatch.") and not curve.only_a_formula
+    return is_library(curve) and all(map(is_known, parts_of(curve)))
 
 
 def why_non_decreasing(curve: Curve, low: float, high: float) -> str | None:
     """Why a curve never decreases between two scores, or None if its parts do not say so."""
     if isinstance(curve, Formula) and curve.increasing:
         return "a composition of functions that never decrease"
-    if not is_known(curve):
+    if not is_library(curve):
         return None
     if isinstance(curve, Affine):
-        return why_non_decreasing(curve.curve, *_outwards(curve, low, high))
+        return why_non_decreasing(curve.curve, *outwards(curve, low, high))
     if isinstance(curve, Capped):
         caps = (
             low if curve.low is None else max(low, curve.low),
@@ -39,25 +52,39 @@ def why_non_decreasing(curve: Curve, low: float, high: float) -> str | None:
     if isinstance(curve, Piecewise):
         segments = zip(curve.pieces, curve.knots, curve.knots[1:], strict=False)
         reasons = [why_non_decreasing(piece, a, b) for piece, a, b in segments]
-        return "pieces that never decrease, joined without a fall" if all(reasons) else None
+        joints = zip(curve.knots[1:], curve.pieces, curve.pieces[1:], strict=False)
+        joined = all(after(t) >= before(t) for t, before, after in joints)
+        return "pieces that never decrease, joined without a fall" if joined and all(reasons) else None
     if isinstance(curve, CompositeSigmoid):
         return _why_composite(curve, low, high)
     if isinstance(curve, Polynomial):
         rises = polynomial_rises(curve, low, high)
         return "its derivative has no negative value, in exact rational arithmetic" if rises else None
     if isinstance(curve, Inverse):
-        return "the inverse of a curve that increases"
+        inner = curve.curve
+        known = is_known(inner) and why_non_decreasing(inner, inner.domain.low, inner.domain.high)
+        return "the inverse of a curve that increases" if known else None
     if curve.increases_on(low, high) is True:
         return f"{type(curve).__name__} never decreases" + ("" if curve.increasing is True else " there")
     return None
 
 
-def _outwards(curve: Affine, low: float, high: float) -> tuple[float, float]:
-    """Scores in the inner curve's x, past the rounding of the product."""
-    x = [curve.alpha * (end - curve.beta) if math.isfinite(end) else end for end in (low, high)]
+def outwards(curve: Affine, low: float, high: float) -> tuple[float, float]:
+    """Scores in the inner curve's x, rounded away from each other where they must be rounded."""
     domain = curve.curve.domain
-    slack = [4e-16 * (math.fabs(t) + math.fabs(curve.alpha * curve.beta)) if math.isfinite(t) else 0.0 for t in x]
-    return max(x[0] - slack[0], domain.low), min(x[1] + slack[1], domain.high)
+    return max(_placed(curve, low, -math.inf), domain.low), min(_placed(curve, high, math.inf), domain.high)
+
+
+def _placed(curve: Affine, z: float, towards: float) -> float:
+    if math.isinf(z):
+        return z
+    exact = Fraction(curve.alpha) * (Fraction(z) - Fraction(curve.beta))
+    try:
+        x = float(exact)
+    except OverflowError:
+        return math.copysign(math.inf, exact)
+    beyond = Fraction(x) <= exact if towards < 0 else Fraction(x) >= exact
+    return x if beyond else math.nextafter(x, towards)
 
 
 def _names(curves: Any) -> str:
@@ -73,30 +100,27 @@ def _why_composite(curve: CompositeSigmoid, low: float, high: float) -> str | No
     reason = why_non_decreasing(curve.scaling, low, high)
     if reason:
         return f"Q is convex ({reason}), and a convex Q makes the composite Sigmoid convex"
-    known = is_known(_stripped(curve.scaling)) and curve.offset == 0.0
-    if known and curve.gamma <= (largest := _threshold(curve.scaling)):
-        return f"gamma <= {largest:.10g}, which is enough for {_innermost(curve.scaling)}"
+    if curve.offset == 0.0 and _corollary_holds(curve.scaling, Fraction(curve.gamma)):
+        return f"gamma = {curve.gamma:g} is small enough for {_innermost(curve.scaling)}, by a corollary of the paper"
     return None
 
 
-def _stripped(curve: Curve) -> Curve:
-    return _stripped(curve.curve) if isinstance(curve, Affine) else curve
-
-
-def _threshold(scaling: Curve) -> float:
-    """A gamma up to which a corollary of the paper makes the composite Sigmoid convex, 0 if there is none."""
-    if isinstance(scaling, Affine):
-        return _threshold(scaling.curve) * scaling.gain / scaling.alpha
-    if isinstance(scaling, AbsPower):  # c >= max(sqrt(2 gamma d), gamma d - 1/2)
-        return min(0.5 * scaling.c**2, scaling.c + 0.5) / scaling.d if scaling.d >= 1.0 else 0.0
-    return 0.5**0.5 if isinstance(scaling, Cosh) else 0.0
+def _corollary_holds(scaling: Curve, gamma: Fraction) -> bool:
+    """Whether the paper proves that a scaling which is not increasing is convex up to this gamma, or a larger one."""
+    if isinstance(scaling, Affine) and is_library(scaling):
+        return _corollary_holds(scaling.curve, gamma * Fraction(scaling.alpha) / Fraction(scaling.gain))
+    if type(scaling) is AbsPower and scaling.d >= 1.0:  # c >= max(sqrt(2 gamma d), gamma d - 1/2)
+        c, d = Fraction(scaling.c), Fraction(scaling.d)
+        return c * c >= 2 * gamma * d and c >= gamma * d - Fraction(1, 2)
+    return type(scaling) is Cosh and 2 * gamma * gamma <= 1
 
 
 # ----------------------------------------------------------------------------------------------------- polynomials
 
 
-#: degrees up to which touching points are divided out exactly
-MOST_DEGREE = 24
+#: degrees up to which polynomials are decided by exact arithmetic, whose numbers grow with every step
+MOST_DEGREE = 12
+MOST_HALVINGS = 100
 
 
 def polynomial_rises(curve: Polynomial, low: float, high: float) -> bool | None:
@@ -104,8 +128,9 @@ def polynomial_rises(curve: Polynomial, low: float, high: float) -> bool | None:
     slope = _trimmed([k * Fraction(c) for k, c in enumerate(curve.coefficients)][1:])
     if not slope:
         return True
-    if len(slope) <= MOST_DEGREE:
-        slope = _without_squares(slope)
+    if len(slope) > MOST_DEGREE:
+        return None
+    slope = _without_squares(slope)
     origin = Fraction(curve.origin)
     # beyond this all derivatives keep their sign
     reach = 1 + max((abs(c / slope[-1]) for c in slope[:-1]), default=Fraction(0))
@@ -165,19 +190,20 @@ def _bernstein_sign(coefficients: list[Fraction], low: Fraction, high: Fraction)
     bernstein: list[Any] = [
         sum(Fraction(math.comb(i, k), math.comb(n, k)) * power[k] for k in range(i + 1)) for i in range(n + 1)
     ]
-    waiting = [(bernstein, 0)]
+    waiting, halvings = [bernstein], 0
     while waiting:
-        b, depth = waiting.pop()
+        b = waiting.pop()
         if b[0] < 0 or b[-1] < 0:
             return False
         if min(b) >= 0:
             continue
-        if depth == 40:
+        halvings += 1
+        if halvings > MOST_HALVINGS:
             return None
         left, right, row = [b[0]], [b[-1]], b
         while len(row) > 1:
             row = [(p + q) / 2 for p, q in itertools.pairwise(row)]
             left.append(row[0])
             right.append(row[-1])
-        waiting += [(left, depth + 1), (right[::-1], depth + 1)]
+        waiting += [left, right[::-1]]
     return True

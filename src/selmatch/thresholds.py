@@ -28,6 +28,8 @@ def largest_gamma(scaling: Curve, domain: Interval, offset: float) -> Enclosure:
     if free:
         return Enclosure(math.inf, math.inf, free, free)
     estimate, contradiction = _estimate(scaling, domain, offset)
+    if math.isinf(estimate):  # nothing falls in floats, but that is no proof
+        return Enclosure(0.0, math.inf, free, free)
     if contradiction is not None:
         statement, how = "some gamma makes the loss convex", "evaluated in double precision"
         none = Refuted(statement, domain, how, witness=contradiction)

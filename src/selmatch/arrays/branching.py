@@ -9,7 +9,8 @@ from typing import Any
 
 from selmatch.arrays.dual import derivative
 from selmatch.arrays.effort import Effort
-from selmatch.arrays.interval import Range, bounds, box, jumps, switches
+from selmatch.arrays.interval import Range, Watch, bounds, box, watching
+from selmatch.functions import is_number
 
 #: boxes narrower than this, relative to where they lie, are left alone: rounding decides there
 NARROWEST = 1e-13
@@ -31,17 +32,17 @@ class Verdict:
         Intervals on which nothing could be said.
     boxes : int
         How many were looked at.
-    jumps : set of float
-        Points at which a condition in the formula changes, so that it may jump.
+    touched : set of float
+        Ends of boxes at which a condition in the formula changes: the curve may jump there.
     jump, fall : float or None, float
-        One of them at which a curve may fall, and by how much at most.
+        One of them at which the curve may fall, and by how much at most.
     """
 
     negative: float | None = None
     at_most: float = 0.0
     left: list[tuple[float, float]] = field(default_factory=list)
     boxes: int = 0
-    jumps: set[float] = field(default_factory=set)
+    touched: set[float] = field(default_factory=set)
     jump: float | None = None
     fall: float = 0.0
 
@@ -50,8 +51,14 @@ class Verdict:
         return self.negative is None and self.jump is None and not self.left
 
 
-def never_negative(function: Callable[[Any], Any], low: float, high: float, effort: Effort) -> Verdict:
-    """Search [low, high] for a negative value of a function, with rigour."""
+def never_negative(
+    function: Callable[[Any], Any], low: float, high: float, effort: Effort, curve: Callable[[Any], Any] | None = None
+) -> Verdict:
+    """Search [low, high] for a negative value of a function, with rigour.
+
+    If the function is the slope of a curve of which nothing is known, give the curve: a slope says something only where
+    the curve is continuous.
+    """
     verdict, waiting = Verdict(), [(low, high)]
     while waiting:
         a, b = waiting.pop()
@@ -60,17 +67,22 @@ def never_negative(function: Callable[[Any], Any], low: float, high: float, effo
             continue
         verdict.boxes += 1
         middle = _middle(a, b)
+        if curve is not None and _watched(curve, middle, middle).singular:  # no value, or an infinite one
+            verdict.left.append((a, b))
+            continue
         here = _range(function(box(middle, middle)))
         if here.high < 0:
             verdict.negative, verdict.at_most = middle, bounds(here)[1]
             return verdict
-        score, again = box(a, b), box(a, b)
-        if _is_never_negative(function, score, again, middle, here):
+        values = Watch() if curve is None else _watched(curve, a, b)
+        with watching() as slopes:
+            proved = _is_never_negative(function, a, b, middle, here)
+        if proved and not values.undecided and not values.singular:
+            verdict.touched |= values.touched
             continue
-        verdict.jumps.update(t for t in jumps(score) if a < t < b)
-        inner = [t for t in switches(score) | switches(again) if a < t < b]
+        inner = [t for t in values.switches | slopes.switches if a < t < b]
         cut = min(inner, key=lambda t: abs(t - middle)) if inner else middle
-        if not inner and _is_hopeless(a, b, cut):
+        if not inner and _is_hopeless(a, b, cut, high - low):
             verdict.left.append((a, b))
             continue
         waiting += [(a, cut), (cut, b)]
@@ -78,32 +90,39 @@ def never_negative(function: Callable[[Any], Any], low: float, high: float, effo
     return verdict
 
 
-def _is_never_negative(function: Any, score: Range, again: Range, middle: float, here: Range) -> bool:
-    """From the values on a box, else from its slope (on the same box again) and a value in the middle or at an end."""
+def _watched(curve: Callable[[Any], Any], a: float, b: float) -> Watch:
+    with watching() as watch:
+        _range(curve(box(a, b)))
+    return watch
+
+
+def _is_never_negative(function: Any, a: float, b: float, middle: float, here: Range) -> bool:
+    """From the values on a box, else from the slope on it and a value in the middle or at an end."""
+    score = box(a, b)
     if _range(function(score)).low >= 0:
         return True
-    if not (score.low.is_finite() and score.high.is_finite()):
+    if math.isinf(a) or math.isinf(b):
         return False
-    slope = _range(derivative(function, again))
+    slope = _range(derivative(function, score))
     if slope.low >= 0:
-        return bool(_range(function(_point(score.low, 1))).low >= 0)
+        return bool(_range(function(box(a, a, side=1))).low >= 0)
     if slope.high <= 0:
-        return bool(_range(function(_point(score.high, -1))).low >= 0)
-    return bool((here + slope * (again - middle)).low >= 0)
+        return bool(_range(function(box(b, b, side=-1))).low >= 0)
+    return bool((here + slope * (score - middle)).low >= 0)
 
 
-def _point(end: Any, side: int) -> Range:
-    return box(float(end), float(end), side)
-
-
-def _is_hopeless(a: float, b: float, cut: float) -> bool:
+def _is_hopeless(a: float, b: float, cut: float, width: float) -> bool:
     if math.isinf(a) or math.isinf(b):
         return abs(cut) > FARTHEST
-    return b - a <= NARROWEST * max(abs(a), abs(b), 1e-3)
+    return b - a <= NARROWEST * max(abs(a), abs(b), 1e-6 * min(width, 1.0)) or not a < cut < b
 
 
 def _range(x: Any) -> Range:
-    return x if isinstance(x, Range) else box(float(x), float(x))
+    if isinstance(x, Range):
+        return x
+    if not is_number(x) or not math.isfinite(x):
+        raise TypeError(f"a formula must give a number or an array, got {x!r}.")
+    return box(float(x), float(x))
 
 
 def _middle(a: float, b: float) -> float:
@@ -127,19 +146,10 @@ def _joined(pieces: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return result
 
 
-def side_values(function: Callable[[Any], Any], point: float) -> tuple[Range, Range, Range]:
-    """The values of a function just below a point, at it, and just above it."""
-    below, at, above = (_range(function(box(point, point, side=side))) for side in (-1, 0, 1))
-    return below, at, above
-
-
-def certainly_rises(function: Callable[[Any], Any], point: float) -> bool:
-    """Whether a function does not fall at a point where it may jump."""
-    below, at, above = side_values(function, point)
-    return bool(below.high <= at.low and at.high <= above.low)
-
-
-def largest_fall(function: Callable[[Any], Any], point: float) -> float:
-    """A bound on the fall at a point where a function may jump."""
-    below, at, above = side_values(function, point)
-    return max(0.0, -bounds(at - below)[0], -bounds(above - at)[0])
+def falls_at(curve: Callable[[Any], Any], point: float, low: float, high: float) -> float | None:
+    """By how much a curve may fall at a point of [low, high] where it may jump; None if certainly not at all."""
+    below, at, above = (_range(curve(box(point, point, side=side))) for side in (-1, 0, 1))
+    steps = ([(below, at)] if point > low else []) + ([(at, above)] if point < high else [])
+    if all(bool(before.high <= after.low) for before, after in steps):
+        return None
+    return max(0.0, *(-bounds(after - before)[0] for before, after in steps))

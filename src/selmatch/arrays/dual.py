@@ -64,7 +64,7 @@ class Dual:
         return f.power(self, d)
 
     def __rpow__(self, base: Any) -> Dual:
-        return f.exp(self * f.log(base))
+        return f.power(base, self)
 
     def __abs__(self) -> Dual:
         return f.abs(self)
@@ -193,8 +193,14 @@ class DualNamespace:
 
     @staticmethod
     def power(x: Any, d: Any) -> Dual:
-        if isinstance(d, Dual):
+        if isinstance(x, Dual) and isinstance(d, Dual):
             return f.exp(d * f.log(x))
+        if isinstance(d, Dual):
+            y = f.power(x, d.value)
+            return Dual(y, f.log(x + 0.0 * d.value) * y * d.tangent)  # of x as an array, or a range
+        if f.is_number(d) and d - (d - 1.0) != 1.0:  # d - 1 is rounded
+            y = f.power(x.value, d)
+            return Dual(y, d * y / x.value * x.tangent)
         return Dual(f.power(x.value, d), d * f.power(x.value, d - 1.0) * x.tangent)
 
     @staticmethod
@@ -228,4 +234,7 @@ def derivative(function: Any, x: Array) -> Array:
     """The derivative of a function at x, exact to rounding."""
     ones = 1.0 + 0.0 * x
     result = function(Dual(1.0 * x, ones))
-    return result.tangent * ones if isinstance(result, Dual) else 0.0 * ones
+    if isinstance(result, Dual):
+        return result.tangent * ones
+    f.namespace_of(result)  # a constant, or else no number at all
+    return 0.0 * ones

@@ -5,16 +5,18 @@ formula written with :mod:`selmatch.functions` runs on it, and its result holds 
 instead of balls, because a ball loses signs: the product of [0, 1] with itself, as balls, reaches -1/2.
 
 A comparison may be true on one part of the box and false on the other: it is then :class:`Undecided`, and ``where``
-answers with both. The box itself remembers where that happened (:func:`switches`, :func:`jumps`), so that a search can
-cut there.
-Comparisons speak of the inside of a box, not of its ends.
+answers with both. Comparisons with the score itself speak of the inside of a box, not of its ends. A :class:`Watch`
+notes both, and poles: a search cuts where a choice changes, and trusts slopes only where the function is continuous.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-from typing import Any
+import threading
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from selmatch import functions as f
 from selmatch.arrays import ufuncs
@@ -30,62 +32,98 @@ ZERO, ONE = arb(0), arb(1)
 _EVERYTHING = (-INFINITY, INFINITY)
 
 
+class Watch:
+    """What happened during an evaluation on a box: is the function certainly continuous inside?
+
+    Attributes
+    ----------
+    undecided : bool
+        Whether a choice depended on a condition that holds on a part of the box only.
+    singular : bool
+        Whether a function may have been asked for a value that it does not have, or an infinite one.
+    switches : set of float
+        Where conditions change, as far as that is known: good places to cut.
+    touched : set of float
+        Ends of the box at which a condition changes: inside the box it is decided, at the end it is another one.
+    """
+
+    __slots__ = ("singular", "switches", "touched", "undecided")
+
+    def __init__(self) -> None:
+        self.undecided = self.singular = False
+        self.switches: set[float] = set()
+        self.touched: set[float] = set()
+
+
+_watches = threading.local()
+
+
+@contextlib.contextmanager
+def watching() -> Iterator[Watch]:
+    """Watch the evaluations of this thread."""
+    before = getattr(_watches, "now", None)
+    _watches.now = watch = Watch()
+    try:
+        yield watch
+    finally:
+        _watches.now = before
+
+
+def _seen() -> Watch:
+    return getattr(_watches, "now", None) or Watch()
+
+
 class Undecided:
-    """A condition that holds on one part of a box only, or may; ``places`` are where it changes, as far as is known."""
+    """A condition that holds on one part of a box only, or may."""
 
-    __slots__ = ("places",)
-
-    def __init__(self, places: tuple[tuple[_Box, float], ...] = ()) -> None:
-        self.places = places
+    __slots__ = ()
 
     def __bool__(self) -> bool:
         raise TypeError("selmatch: a formula must not branch on values (if, and, or). Use where, minimum or maximum.")
 
     def __and__(self, other: Any) -> Any:
-        return self._joined(other) if other is not False else False
+        return False if other is False else self
 
     def __or__(self, other: Any) -> Any:
-        return self._joined(other) if other is not True else True
+        return True if other is True else self
 
     __rand__, __ror__ = __and__, __or__
-
-    def _joined(self, other: Any) -> Undecided:
-        return Undecided(self.places + other.places) if isinstance(other, Undecided) else self
 
     def __invert__(self) -> Undecided:
         return self
 
     def __eq__(self, other: object) -> Any:
-        return self._joined(other)
+        return self
 
     def __ne__(self, other: object) -> Any:
-        return self._joined(other)
+        return self
 
     __hash__ = None  # type: ignore[assignment]
 
     @property
     def any_slope(self) -> Range:
         """What the derivative of a choice can be where the choice changes: it may jump."""
-        for box, place in self.places:
-            box.jumps.add(place)
         return Range(*_EVERYTHING)
 
 
-class _Box:
-    """How a range depends on the box it comes from: scale * x + shift. What was seen on the way, all ranges share.
+UNDECIDED = Undecided()
+
+
+class _Box(NamedTuple):
+    """How a range depends on the score it comes from: scale * x + shift.
 
     ``side`` says from where a box of no width is looked at: -1 from below, 1 from above, 0 not at all.
     """
 
-    __slots__ = ("jumps", "scale", "shift", "side", "switches")
-
-    def __init__(self, scale: float, shift: float, side: int, switches: set[float], jumps: set[float]) -> None:
-        self.scale, self.shift, self.side = scale, shift, side
-        self.switches, self.jumps = switches, jumps
+    scale: float
+    shift: float
+    side: int
 
     def moved(self, scale: float, shift: float) -> _Box:
-        side = self.side if scale > 0 else -self.side
-        return _Box(self.scale * scale, self.shift * scale + shift, side, self.switches, self.jumps)
+        return _Box(self.scale * scale, self.shift * scale + shift, self.side if scale > 0 else -self.side)
+
+    def place(self, value: float) -> float:
+        return (value - self.shift) / self.scale
 
 
 class Range:
@@ -110,6 +148,8 @@ class Range:
 
     def __add__(self, other: Any) -> Range:
         if f.is_number(other):
+            if not math.isfinite(other):
+                return _undefined()
             return Range(self.low + other, self.high + other, self.box and self.box.moved(1.0, other))
         if isinstance(other, Range):
             return Range(self.low + other.low, self.high + other.high)
@@ -127,6 +167,8 @@ class Range:
         if f.is_number(other):
             if other == 0:
                 return Range(ZERO, ZERO)
+            if not math.isfinite(other):
+                return _undefined()
             low, high = sorted_ends(self.low * other, self.high * other, other > 0)
             return Range(low, high, self.box and self.box.moved(other, 0.0))
         if isinstance(other, Range):
@@ -137,8 +179,8 @@ class Range:
 
     def __truediv__(self, other: Any) -> Range:
         if f.is_number(other):
-            if other == 0:
-                return Range(*_EVERYTHING)
+            if other == 0 or not math.isfinite(other):
+                return _undefined()
             low, high = sorted_ends(self.low / other, self.high / other, other > 0)
             return Range(low, high, self.box and self.box.moved(1.0 / other, 0.0))
         return self * _reciprocal(other) if isinstance(other, Range) else NotImplemented
@@ -159,28 +201,25 @@ class Range:
 
     def _compare(self, other: Any, strictly: bool) -> Any:
         """Is self < other (strictly), or self <= other?"""
-        at = math.nan
-        if f.is_number(other):
-            at = float(other)
-            ends, box = (arb(at), arb(at)), self.box
-            if box is not None:
-                if self.high <= ends[0] and (box.side < 0 or not _same(self.low, self.high)):
-                    return True
-                if self.low >= ends[1] and (box.side > 0 or not _same(self.low, self.high)):
-                    return False
-        elif isinstance(other, Range):
-            ends, box = (other.low, other.high), None
-        else:
+        if isinstance(other, Range):
+            return _ordered(self.low, self.high, other.low, other.high, strictly)
+        if not f.is_number(other):
             return NotImplemented
-        if self.high < ends[0] or (not strictly and self.high <= ends[0]):
-            return True
-        if self.low > ends[1] or (strictly and self.low >= ends[1]):
-            return False
-        if box is None:
-            return Undecided()
-        place = (at - box.shift) / box.scale
-        box.switches.add(place)
-        return Undecided(((box, place),))
+        at = arb(float(other))
+        decided = _ordered(self.low, self.high, at, at, strictly)
+        if self.box is None or self.box.scale == 0.0:
+            return decided
+        watch, place = _seen(), self.box.place(float(other))
+        inside = self.box.side or not _same(self.low, self.high)
+        if inside and (self.high <= at if self.box.side <= 0 else self.high < at):
+            decided = True
+        elif inside and (self.low >= at if self.box.side >= 0 else self.low > at):
+            decided = False
+        elif decided is UNDECIDED:
+            watch.switches.add(place)
+        if _same(self.low, at) or _same(self.high, at):
+            watch.touched.add(place)
+        return decided
 
     def __lt__(self, other: Any) -> Any:
         return self._compare(other, True)
@@ -203,6 +242,14 @@ class Range:
     __hash__ = None  # type: ignore[assignment]
 
 
+def _ordered(low: Any, high: Any, other_low: Any, other_high: Any, strictly: bool) -> Any:
+    if high < other_low or (not strictly and high <= other_low):
+        return True
+    if low > other_high or (strictly and low >= other_high):
+        return False
+    return UNDECIDED
+
+
 def _not(condition: Any) -> Any:
     return (not condition) if isinstance(condition, bool) else condition
 
@@ -217,24 +264,14 @@ def sorted_ends(a: Any, b: Any, upright: bool) -> tuple[Any, Any]:
 
 def box(low: float, high: float, side: int = 0) -> Range:
     """A score between two numbers, as the start of an evaluation."""
-    return Range(_end(low), _end(high), _Box(1.0, 0.0, side, set(), set()))
-
-
-def switches(score: Range) -> set[float]:
-    """The scores at which a condition on a box changed during the evaluations made with it."""
-    return set() if score.box is None else score.box.switches
-
-
-def jumps(score: Range) -> set[float]:
-    """Those of the switches at which the formula may jump."""
-    return set() if score.box is None else score.box.jumps
+    return Range(_end(low), _end(high), _Box(1.0, 0.0, side))
 
 
 def bounds(x: Range) -> tuple[float, float]:
     """Two floats that hold a range between them."""
     low, high = x.low.lower(), x.high.upper()
-    below = float(low) if low.is_finite() else -math.inf
-    above = float(high) if high.is_finite() else math.inf
+    below = float(low) if low.is_finite() else math.inf if low > 0 else -math.inf
+    above = float(high) if high.is_finite() else -math.inf if high < 0 else math.inf
     return (
         below if _end(below) <= low else math.nextafter(below, -math.inf),
         above if _end(above) >= high else math.nextafter(above, math.inf),
@@ -271,9 +308,16 @@ def _maximum(a: Any, b: Any) -> Any:
     return a if a.is_nan() else b if b.is_nan() else a if a >= b else b if b >= a else a.max(b)
 
 
+def _undefined() -> Range:
+    """Anything: a function was, or may have been, asked for what it does not have."""
+    _seen().singular = True
+    return Range(*_EVERYTHING)
+
+
 def _reciprocal(x: Range) -> Range:
     if x.low > 0 or x.high < 0:
         return Range(ONE / x.high, ONE / x.low)
+    _seen().singular = True
     if x.low >= 0:
         return Range(ONE / x.high if x.high > 0 else INFINITY, INFINITY)
     if x.high <= 0:
@@ -290,9 +334,9 @@ def hull(a: Any, b: Any) -> Range:
 def _lifted(x: Any) -> Range:
     if isinstance(x, Range):
         return x
-    if f.is_number(x) and math.isnan(x):
-        return Range(*_EVERYTHING)
-    return Range(_end(float(x)), _end(float(x)))
+    if not math.isfinite(float(x)):
+        _seen().singular = True
+    return Range(*_EVERYTHING) if math.isnan(float(x)) else Range(_end(float(x)), _end(float(x)))
 
 
 def _increasing(name: str) -> Any:
@@ -307,7 +351,9 @@ def _defined_from(least: Any, function: Any, at_least: Any) -> Any:
 
     def apply(x: Range) -> Range:
         if x.low < least:  # also when only a part of the range lies there
-            return Range(*_EVERYTHING)
+            return _undefined()
+        if not at_least.is_finite() and not x.low > least:
+            _seen().singular = True
         top = x.high.upper()
         return Range(function(x.low) if x.low > least else at_least, function(top) if top > least else at_least)
 
@@ -395,6 +441,7 @@ class RangeNamespace:
     def where(condition: Any, a: Any, b: Any) -> Range:
         if condition is True or condition is False:
             return _lifted(a if condition else b)
+        _seen().undecided = True
         return hull(a, b)
 
     @staticmethod
@@ -440,7 +487,7 @@ class RangeNamespace:
     @staticmethod
     def arcsin(x: Range) -> Range:
         if x.low < -1 or x.high > 1:
-            return Range(*_EVERYTHING)
+            return _undefined()
         return Range(_arcsine(x.low), _arcsine(x.high))
 
     @staticmethod
@@ -448,12 +495,14 @@ class RangeNamespace:
         y, x = _lifted(y), _lifted(x)
         if x.low > 0:
             return RangeNamespace.arctan(y / x)
+        if not (y.low > 0 or y.high < 0):  # it jumps from -pi to pi
+            _seen().singular = True
         return Range(-arb.pi(), arb.pi())
 
     @staticmethod
     def power(x: Any, d: Any) -> Range:
         if not f.is_number(d):
-            return RangeNamespace.exp(d * f.log(x))
+            return RangeNamespace.exp(d * RangeNamespace.log(_lifted(x)))
         if d < 0:
             return _reciprocal(RangeNamespace.power(x, -d))
         if d == 0:
@@ -462,7 +511,7 @@ class RangeNamespace:
             base = RangeNamespace.abs(x) if d % 2 == 0 else x
             return Range(base.low ** int(d), base.high ** int(d))
         if x.low < 0:
-            return Range(*_EVERYTHING)
+            return _undefined()
         top = x.high.upper()
         return Range(x.low ** arb(d) if x.low > 0 else ZERO, top ** arb(d) if top > 0 else ZERO)
 
@@ -496,6 +545,10 @@ class RangeNamespace:
     @staticmethod
     def sigmoid(x: Range) -> Range:
         return Range(_sigmoid(x.low), _sigmoid(x.high))
+
+    @staticmethod
+    def sigmoid_times(x: Range, factor: Any) -> Any:
+        return RangeNamespace.sigmoid(x) * factor
 
     @staticmethod
     def softplus(x: Range) -> Range:
@@ -578,12 +631,14 @@ def _rectangle(curve: Any, low: float, high: float) -> Range:
     from selmatch.arrays.dual import derivative
 
     a, b = arb(low), arb(high)
-    width, middle = b - a, (a + b) / 2
-    bend = derivative(lambda x: derivative(curve, x), Range(*sorted_ends(a, b, low <= high)))
-    there = curve(Range(middle, middle))
-    width = Range(width, width)
-    by_bend = width * there + width * width * width / 24.0 * bend
-    by_value = width * curve(Range(*sorted_ends(a, b, low <= high)))  # also where the second derivative is infinite
+    cell, middle = Range(*sorted_ends(a, b, low <= high)), (a + b) / 2
+    width = Range(b - a, b - a)
+    with watching() as watch:
+        by_value = width * curve(cell)
+    if watch.singular or watch.undecided:  # it may jump in the cell, which no derivative sees
+        return by_value
+    bend = derivative(lambda x: derivative(curve, x), cell)
+    by_bend = width * curve(Range(middle, middle)) + width * width * width / 24.0 * bend
     return Range(_maximum(by_bend.low, by_value.low), _minimum(by_bend.high, by_value.high))
 
 
