@@ -209,6 +209,11 @@ def test_other_statements_are_not_proved_from_declarations():
     assert not certify.monotone_probability(unchecked(sm.FromLink(lambda z: f.exp(z) - 1 - f.expm1(z))), DOMAIN)
 
 
+def test_a_witness_has_values():
+    curve = sm.parse("-(z+z)/z * 7.25/arcsinh(|z|)")  # rises from an infinite value that it does not have at 0
+    assert not isinstance(certify.convex(curve, (0.0, 8.0)), Refuted)
+
+
 def test_corollaries_hold_exactly():
     """c^2 < 2 gamma d by less than a rounding error."""
     c, gamma = 0.8677365962535178, 0.3764834002388203

@@ -15,7 +15,7 @@ from selmatch.arrays.namespaces import NumPy, is_number
 from selmatch.batch import _as_float, _converted
 from selmatch.curve import Curve, Interval
 from selmatch.functions import namespace_of, where
-from selmatch.losses import MatchingLoss, PerLabel
+from selmatch.losses import MatchingLoss, PerLabel, potential_of
 from selmatch.observed import (
     Climb,
     Continuum,
@@ -26,7 +26,6 @@ from selmatch.observed import (
     integral,
     link_of,
     observed_scores,
-    potential_of,
     require_reach,
     shift_of,
 )
@@ -69,7 +68,10 @@ def sensitivity(loss: Any, z: Any) -> Any:
         raise TypeError(
             "sensitivity: the potential must not depend on the label, got PerLabel. Use loss.curvature(z, s)."
         )
-    return MatchingLoss(potential, check=False).curvature(z)
+    try:
+        return MatchingLoss(potential, check=False).curvature(z)
+    except (TypeError, ValueError) as error:
+        raise type(error)(str(error).replace("MatchingLoss.curvature: s_hat", "sensitivity: z")) from None
 
 
 def _normaliser(who: str, curve: Curve, scores: Continuum | Sample, f: Any = None) -> float:

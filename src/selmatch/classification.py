@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from selmatch.analysis import potential_of
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable
 from selmatch.curve import Curve, Interval
-from selmatch.losses import PerLabel
+from selmatch.losses import PerLabel, potential_of
 from selmatch.parameters import has_plain_numbers, number, pair
 
 __all__ = ["Classification", "classify"]

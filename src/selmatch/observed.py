@@ -16,7 +16,7 @@ from selmatch.columns import finite_column
 from selmatch.composite import CompositeSoftmax, Separable
 from selmatch.curve import Curve, Interval
 from selmatch.curves import Identity
-from selmatch.losses import MatchingLoss, PerLabel
+from selmatch.losses import potential_of
 from selmatch.parameters import has_plain_numbers, pair
 
 Array = Any
@@ -27,15 +27,6 @@ Domain = Interval | Sequence[float] | None
 
 
 # ------------------------------------------------------------------------------------------- what may be analysed
-
-
-def potential_of(who: str, loss: Any) -> Any:
-    """The potential of a matching loss; curves and potentials are their own."""
-    potential = loss.potential if isinstance(loss, MatchingLoss) else loss
-    if isinstance(potential, (Curve, CompositeSoftmax, Separable, PerLabel)):
-        return potential
-    hint = f" Try {potential.__name__}()." if isinstance(potential, type) and issubclass(potential, Curve) else ""
-    raise TypeError(f"{who}: loss must be a MatchingLoss, a potential or a curve, got {loss!r}.{hint}")
 
 
 def link_of(who: str, loss: Any) -> Curve:

@@ -139,8 +139,10 @@ def _or_zero(x: Array) -> Array:
 
 
 def certainly_falls(curve: Any, a: float, b: float) -> bool:
-    """Whether a function is certainly smaller at b than at a."""
-    return bool((curve(box(b, b)) - curve(box(a, a))).high < 0)
+    """Whether a function is certainly smaller at b than at a, and has values at both."""
+    with watching() as watch:
+        rise = curve(box(b, b)) - curve(box(a, a))
+    return bool(rise.high < 0 and rise.low.is_finite()) and not watch.singular
 
 
 def certain_sign(curve: Any, z: float) -> int:

@@ -14,13 +14,13 @@ from selmatch.arrays.namespaces import is_number
 from selmatch.columns import finite_column, to_numpy
 from selmatch.composite import CompositeSoftmax, Separable, _others
 from selmatch.curve import Interval
+from selmatch.losses import potential_of
 from selmatch.observed import (
     Continuum,
     Domain,
     Sample,
     link_of,
     observed_scores,
-    potential_of,
     reaches,
     require_reach,
     shift_of,
