@@ -425,3 +425,39 @@ def test_every_link_can_be_composed_and_written_back(curve):
     assert eval(repr(made), vars(sm)) == made
     assert hash(eval(repr(made), vars(sm))) == hash(made)
     assert (made.increasing is True) == (curve.increasing is True)
+
+
+class Kinked(sm.Curve):
+    """Only a formula, with a kink."""
+
+    def __call__(self, x):
+        return x + sm.functions.maximum(x, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("curve", "places", "primitive", "link"),
+    [
+        (
+            Kinked(),
+            (0.5,),
+            lambda z: z * z / 2 + (0.5 * z if z < 0.5 else z * z / 2 + 0.125),
+            lambda z: z + max(z, 0.5),
+        ),
+        (
+            sm.FromLink(lambda z: 2.0 * z + sm.functions.abs(z - 0.3) + sm.functions.where(z > 1.0, 0.5, 0.0)),
+            (0.3, 1.0),
+            lambda z: z * z + (z - 0.3) * abs(z - 0.3) / 2 + 0.5 * max(z - 1.0, 0.0),
+            lambda z: 2.0 * z + abs(z - 0.3) + 0.5 * (z > 1.0),
+        ),
+    ],
+)
+@pytest.mark.parametrize("library", [np.asarray, torch.DoubleTensor])
+def test_kinks_and_jumps_of_a_formula_of_a_user_are_found(curve, places, primitive, link, library):
+    """Gauss nodes on the slope alone miss jumps, and are a percent off across kinks."""
+    loss = sm.MatchingLoss(curve)
+    assert curve.breaks == places
+    for s_hat, s in ((2.0, -1.0), (-1.0, 2.0), (0.2, 0.9), (1.5, 0.4), (0.5, 0.3)):
+        value, gradient = loss.value_and_grad(library([s_hat]), library([s]))
+        exact = primitive(s_hat) - primitive(s) - (s_hat - s) * link(s)
+        assert float(value[0]) == pytest.approx(exact, rel=1e-12)
+        assert float(gradient[0]) == pytest.approx(link(s_hat) - link(s), rel=1e-12)

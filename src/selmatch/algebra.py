@@ -757,7 +757,7 @@ class FromPrimitive(Curve):
 
     @property
     def breaks(self):
-        return self.of.breaks
+        return self._breaks_in(self.of)
 
     def primitive(self, x):
         return self.of(x)
@@ -797,7 +797,7 @@ class FromScoreTransform(Curve):
 
     @property
     def breaks(self):
-        return self.of.breaks
+        return self._breaks_in(self.of)
 
     def primitive(self, x):
         return log(self.of(x))

@@ -110,7 +110,7 @@ class Curve:
     scale : float
         The length over which the slope changes, for curves without closed forms.
     breaks : tuple of float
-        Where such a curve bends or jumps.
+        Where such a curve bends or jumps; found in its formula, if you do not give them.
 
     Examples
     --------
@@ -129,8 +129,6 @@ class Curve:
     increasing = None
     continuous = True
     scale = 1.0
-    #: scores at which a curve without closed forms bends or jumps, in ascending order: integrals end there
-    breaks = ()
     #: whether nothing but a formula is known, so that every property has to be proved
     only_a_formula = False
     #: the largest gamma with which a curve that is not increasing still gives a convex composite Sigmoid
@@ -200,6 +198,20 @@ class Curve:
     def secant(self, x: Array, u: Array, xh: Array = None) -> Array:
         """``(g(x + u) - g(x)) / u``, and the slope where u = 0: a curvature that is stable from any start."""
         return functions.quotient(self.difference(x, u, xh), u, self.slope(x))
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Scores at which a curve without closed forms bends or jumps, found in its formula: integrals end there."""
+        return self._breaks_in(self) if type(self).difference is Curve.difference else ()
+
+    def _breaks_in(self, formula: Curve) -> tuple[float, ...]:
+        found = self.__dict__.get("_breaks")
+        if found is None:
+            from selmatch.formula import breaks_of
+
+            found = breaks_of(formula)
+            object.__setattr__(self, "_breaks", found)
+        return found
 
     @property
     def joints(self) -> quadrature.Joints:

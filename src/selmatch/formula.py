@@ -7,11 +7,13 @@ otherwise.
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import functools
+import itertools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
@@ -30,6 +32,7 @@ from selmatch.arrays.trace import (
     is_value,
     run,
     steps,
+    trace,
     walk,
     written_size,
 )
@@ -717,12 +720,47 @@ def _breaks(expression: Expression, lines: dict[Expression, Line | None], domain
     """Where an absolute value, a choice or a condition changes sides, as far as that is the root of a line."""
     places = set()
     for node in walk(expression):
-        if is_call(node, *_BREAKING):
-            inner = node.arguments[0] if len(node.arguments) == 1 else call("subtract", *node.arguments)
-            line = line_of(inner, lines)
+        if not is_call(node, *_BREAKING):
+            continue
+        # eight of them on each side, lest a long chain of choices take long
+        sides = [list(itertools.islice(_chosen_from(argument), 8)) for argument in (*node.arguments, Number(0.0))[:2]]
+        for a, b in itertools.product(*sides):
+            line = line_of(call("subtract", a, b), lines)
             if line is not None and line.rise and domain.low < line.root < domain.high:
                 places.add(line.root)
     return tuple(sorted(places))
+
+
+def _chosen_from(node: Expression) -> Iterator[Expression]:
+    """What a minimum or maximum, or one inside the other, may be."""
+    if is_call(node, "minimum", "maximum"):
+        for argument in node.arguments:
+            yield from _chosen_from(argument)
+    else:
+        yield node
+
+
+#: a curve with more breaks is taken to be smooth: each costs a quadrature
+MOST_BREAKS = 32
+
+
+def breaks_of(curve: Curve) -> tuple[float, ...]:
+    """The breaks of a curve of which only the call is known, as far as its trace shows them."""
+    if _solves(curve):  # the trace of a bisection is long, and bends everywhere
+        return ()
+    try:
+        found = _breaks(trace(curve), {}, curve.domain)
+    except Exception:  # a user's formula may do anything
+        return ()
+    return found if len(found) <= MOST_BREAKS else ()
+
+
+def _solves(curve: Any) -> bool:
+    """Whether the value of a curve, or of one that it is made of, is the solution of an equation."""
+    if not isinstance(curve, Curve):
+        return isinstance(curve, tuple) and any(map(_solves, curve))
+    parts = (getattr(curve, field.name) for field in dataclasses.fields(curve))
+    return type(curve).__name__ == "Inverse" or any(map(_solves, parts))
 
 
 def _branches(expression: Expression) -> set[Expression]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from selmatch import functions as f
 from selmatch.arrays.namespaces import is_number
-from selmatch.arrays.ufuncs import through
+from selmatch.arrays.ufuncs import OPERATORS, through
 
 Array = Any
 
@@ -501,17 +501,8 @@ def _divided(a: Any, b: Any) -> Any:
 
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "subtract": operator.sub,
-    "multiply": operator.mul,
+    **OPERATORS,
     "divide": _divided,
-    "negative": operator.neg,
-    "less": operator.lt,
-    "less_equal": operator.le,
-    "greater": operator.gt,
-    "greater_equal": operator.ge,
-    "equal": operator.eq,
-    "not_equal": operator.ne,
     "and": operator.and_,
     "or": operator.or_,
     "not": lambda condition: not condition if isinstance(condition, bool) else ~condition,

@@ -8,7 +8,8 @@ from typing import Any
 
 from selmatch import functions as f
 
-_OPERATORS = {
+#: how Python spells NumPy's functions of two and one arguments
+OPERATORS = {
     "add": operator.add,
     "subtract": operator.sub,
     "multiply": operator.mul,
@@ -33,8 +34,8 @@ def through(namespace: type, lift: Callable[[Any], Any]) -> Callable[..., Any]:
         if method != "__call__" or kwargs:
             return NotImplemented
         name = str(ufunc.__name__)
-        if name in _OPERATORS:
-            return _OPERATORS[name](*map(lift, inputs))
+        if name in OPERATORS:
+            return OPERATORS[name](*map(lift, inputs))
         function = _NAMES.get(name, name)
         return getattr(f, function)(*map(lift, inputs)) if hasattr(namespace, function) else NotImplemented
 
