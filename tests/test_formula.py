@@ -20,6 +20,7 @@ import pytest
 import torch
 from fuzzing.formulas import ATTACKS, cases, check
 from hypothesis import given
+from matplotlib import mathtext
 
 import selmatch as sm
 from conftest import CURVES, KINKED, LOSSES, SMOOTH, SOFTMAXES, points_inside
@@ -847,11 +848,10 @@ def test_latex_of_potentials_and_losses():
 
 
 def test_latex_of_a_drawn_sensitivity():
-    drawing = pytest.importorskip("selmatch.drawing")
-    text = latex(drawing.FromSensitivity(knots=(0.0, 2.0, 5.0), values=(0.1, 1.0, 0.4)))
+    text = latex(sm.FromSensitivity(knots=(0.0, 2.0, 5.0), values=(0.1, 1.0, 0.4)))
     assert text.startswith(r"\int_0^{z} \Delta(t) \, dt, \quad \Delta(t) = \begin{cases} 0.1 & \text{if } t \le 0")
     assert r"0.1 + 0.45 t & \text{if } t \le 2" in text
-    loss = latex(sm.MatchingLoss(drawing.FromSensitivity(knots=(0.0, 2.0), values=(0.1, 1.0), smooth=True)))
+    loss = latex(sm.MatchingLoss(sm.FromSensitivity(knots=(0.0, 2.0), values=(0.1, 1.0), smooth=True)))
     assert loss.startswith(r"L(\hat{s}, s) = \int_{s}^{\hat{s}} \left(h(t) - h(s)\right) dt, \quad h(z) = \int_0^{z}")
     assert r"\text{, smoothed}" in loss
 
@@ -860,7 +860,6 @@ ALL = [*CURVES, *SOFTMAXES, sm.Separable(sm.Sinh()), *LOSSES[::3], *map(sm.Cross
 
 
 def test_matplotlib_reads_the_latex():
-    mathtext = pytest.importorskip("matplotlib.mathtext")
     parser = mathtext.MathTextParser("path")
     texts = {text for text in map(latex, ALL) if r"\begin{cases}" not in text}
     assert len(texts) > 60

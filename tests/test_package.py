@@ -6,6 +6,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import selmatch as sm
@@ -64,6 +65,19 @@ README_LOSSES = re.findall(r"`(sm\.MatchingLoss\(.*\))` \|$", (ROOT / "README.md
 def test_each_line_of_the_table_in_the_readme_makes_a_loss(line):
     loss = eval(line, {"sm": sm})
     assert loss([1.0, 7.0], [0.5, 5.0]) > 0
+
+
+WISHES = re.search(r"^\| You want to \| Write \|\n(?:\|.*\n)+", (ROOT / "README.md").read_text(), re.MULTILINE)
+README_CALLS = re.findall(r"`((?:sm\.|loss\.|print).*?\))`", WISHES[0] if WISHES else "")
+
+
+def test_each_call_of_the_readme_works(tmp_path, monkeypatch):
+    assert len(README_CALLS) >= 9
+    monkeypatch.chdir(tmp_path)
+    y = np.random.default_rng(0).lognormal(size=50)
+    names = {"sm": sm, "y": y, "loss": sm.focus("high", data=y), "curve": sm.Sinh(), "z": 1.0}
+    for call in README_CALLS:
+        eval(call, dict(names))
 
 
 def test_the_readme_has_its_table():

@@ -31,7 +31,7 @@ from selmatch.formula import Formula
 from selmatch.losses import potential_of
 from selmatch.parameters import has_plain_numbers, pair
 from selmatch.sampling import MARGIN, evaluated, fall_around, number_at, sample_points, sampled_fall
-from selmatch.structure import is_known, parts_of, why_non_decreasing
+from selmatch.structure import is_known, is_ours, parts_of, why_non_decreasing
 
 __all__ = [
     "Certificate",
@@ -108,8 +108,7 @@ def convex(loss: Any, domain: Any = None, *, effort: Effort | None = None) -> Ce
     domain : Interval or pair of numbers, optional
         The scores (of each class); by default the whole domain.
     effort : Effort, optional
-        How long to search where the structure gives no proof: ``Effort(boxes=3000, seconds=math.inf)``; 1,000 boxes
-        take about a second.
+        As for :func:`non_decreasing`.
 
     Examples
     --------
@@ -182,7 +181,8 @@ def odd(loss: Any, about: float = 0.0) -> Certificate:
     potential = _plain_potential(who, loss)
     statement = "the loss is odd-symmetric" + (f" about {about:g}" if about else "")
     link = _curve_of(who, potential)
-    if (is_known(link) or isinstance(link, Formula)) and (is_straight(link) or link.centre == about):
+    known = is_known(link) or (isinstance(link, Formula) and is_ours(link))
+    if known and (is_straight(link) or link.centre == about):
         if not isinstance(potential, CompositeSoftmax):
             return Proved(statement, potential.domain, "half a turn takes the link onto itself")
         if float(link(about)) == 0.0 and potential.rho is None:
@@ -396,8 +396,8 @@ def _told_apart(a: float, b: float) -> tuple[str, str]:
     return f"{a:.{digits}g}", f"{b:.{digits}g}"
 
 
-def _divergence(scaling: Curve, domain: Interval, a: float, b: float) -> tuple[float, float, float] | None:
-    """Of a fall of q from a to b: an observed and a predicted score with a negative divergence of Q, and that."""
+def _divergence_witness(scaling: Curve, a: float, b: float, domain: Interval, classes: int = 1) -> Witness:
+    """Of a fall of q from a to b: an observed and a predicted score with a negative divergence of Q."""
     low, high = scaling.window()
     middle, unit = 0.5 * (low + high), (high - low) / 8.0
     # whole steps of the curve's own x make a witness that is easy to check by hand
@@ -406,26 +406,15 @@ def _divergence(scaling: Curve, domain: Interval, a: float, b: float) -> tuple[f
         if domain.holds(s, interior=True) and domain.holds(s_hat, interior=True):
             value = number_at(lambda x, y=s_hat: scaling.remainder(x, y - x, y), s)
             if value < -MARGIN * abs(number_at(lambda x, y=s_hat: scaling.increment(x, y - x, y), s)):
-                return s, s_hat, value
-    return None
+                predicted, observed = (", ".join([_exact(z)] * classes) for z in (s_hat, s))
+                text = f"D_Q({predicted}; {observed}) = {value:.6g} < 0"
+                if classes > 1:  # where all scores are equal the loss is the divergence of Q
+                    text = f"L(s_hat = ({predicted}), s = ({observed})) = {value:.6g} < 0, with every gamma"
+                return Witness(text, (s, s_hat), (value,))
+    return _fall_witness(scaling, a, b, domain, "q")
 
 
-def _divergence_witness(scaling: Curve, a: float, b: float, domain: Interval) -> Witness:
-    found = _divergence(scaling, domain, a, b)
-    if found is None:
-        return _fall_witness(scaling, a, b, domain, "q")
-    s, s_hat, value = found
-    return Witness(f"D_Q({_exact(s_hat)}; {_exact(s)}) = {value:.6g} < 0", (s, s_hat), (value,))
-
-
-def _diagonal_witness(scaling: Curve, a: float, b: float, domain: Interval) -> Witness:
-    found = _divergence(scaling, domain, a, b)
-    if found is None:
-        return _fall_witness(scaling, a, b, domain, "q")
-    s, s_hat, value = found
-    predicted, observed = (f"({_exact(z)}, {_exact(z)})" for z in (s_hat, s))
-    text = f"L(s_hat = {predicted}, s = {observed}) = {value:.6g} < 0, with every gamma"
-    return Witness(text, (s, s_hat), (value,))
+_diagonal_witness = functools.partial(_divergence_witness, classes=2)
 
 
 def _convex_softmax(

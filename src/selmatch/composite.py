@@ -152,10 +152,14 @@ class CompositeSigmoid(Curve):
     def primitive(self, x):
         return self.gamma * softplus(self.logit(x))
 
+    def bracket(self, steep: Array, y: Array, q: Array) -> Array:
+        """The factor that decides the sign of the slope, q' + (1 - p) q^2 / gamma, from q', Q/gamma and q."""
+        return steep + sigmoid(-y) * square(q) / self.gamma
+
     def slope(self, x):
         wide = x if self.scaling.increasing is True else _double(x)  # only then both terms have one sign
         y, q = self.logit(wide), self.scaling(wide)
-        slope = sigmoid_times(y, self.scaling.slope(wide) + sigmoid(-y) * square(q) / self.gamma)
+        slope = sigmoid_times(y, self.bracket(self.scaling.slope(wide), y, q))
         return slope if wide is x else namespace_of(x).cast(slope, x)
 
     def parts(self, x: Array, u: Array, xh: Array = None) -> tuple[Array, Array]:

@@ -13,8 +13,8 @@ from selmatch.arrays.effort import Effort
 from selmatch.arrays.interval import UNDECIDED, box, hull, watching
 from selmatch.composite import CompositeSigmoid
 from selmatch.curve import Curve
-from selmatch.functions import maximum, minimum, sigmoid, square
-from selmatch.structure import is_known, is_library, outwards, parts_of, why_non_decreasing
+from selmatch.functions import maximum, minimum, sigmoid
+from selmatch.structure import is_known, is_library, is_ours, outwards, parts_of, why_non_decreasing
 
 Array = Any
 
@@ -83,7 +83,7 @@ def _search_inverse(curve: Inverse, low: float, high: float, effort: Effort) -> 
 
 def _is_integrated(curve: Curve) -> bool:
     """Whether the primitive of a curve is the library's own, and so an integral of it."""
-    mine = is_library(curve) or curve.only_a_formula or type(curve).primitive is Curve.primitive
+    mine = is_ours(curve) or type(curve).primitive is Curve.primitive
     return mine and all(map(_is_integrated, parts_of(curve)))
 
 
@@ -105,7 +105,7 @@ def _with_jumps(curve: Curve, verdict: Verdict, low: float, high: float) -> Verd
 def bracket(curve: CompositeSigmoid, x: Array) -> Array:
     """The factor that decides the sign of the link's slope: q' + (1 - p) q^2 / gamma."""
     q = curve.scaling
-    return slope(q, x) + sigmoid(-curve.logit(x)) * square(q(x)) / curve.gamma
+    return curve.bracket(slope(q, x), curve.logit(x), q(x))
 
 
 def slope(curve: Curve, x: Array) -> Array:

@@ -10,7 +10,6 @@ import numpy as np
 from selmatch.arrays.effort import Effort
 from selmatch.composite import CompositeSigmoid
 from selmatch.curve import Curve, Interval
-from selmatch.functions import sigmoid, square
 
 #: a fall in double precision must be this large, relative to the values, to be no rounding error
 MARGIN = 1e-11
@@ -58,8 +57,7 @@ def steepness(curve: Curve, z: Any) -> Any:
     """The slope of a curve, or for a composite Sigmoid the factor of it that decides its sign."""
     if not isinstance(curve, CompositeSigmoid):
         return curve.slope(z)
-    q = curve.scaling
-    return q.slope(z) + sigmoid(-curve.logit(z)) * square(q(z)) / curve.gamma
+    return curve.bracket(curve.scaling.slope(z), curve.logit(z), curve.scaling(z))
 
 
 def sampled_fall(curve: Curve, domain: Interval, effort: Effort) -> tuple[float, float] | None:

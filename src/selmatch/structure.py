@@ -15,9 +15,14 @@ from selmatch.curves import AbsPower, Cosh, Polynomial
 from selmatch.formula import Formula
 
 
+def is_ours(curve: Any) -> bool:
+    """Whether the class of a curve is the library's own."""
+    return type(curve).__module__.startswith("selmatch.")
+
+
 def is_library(curve: Any) -> bool:
     """Whether a curve itself is the library's own, and not only a formula."""
-    return type(curve).__module__.startswith("selmatch.") and not curve.only_a_formula
+    return is_ours(curve) and not curve.only_a_formula
 
 
 def parts_of(curve: Any) -> tuple[Any, ...]:
@@ -34,7 +39,7 @@ def is_known(curve: Any) -> bool:
 
 def why_non_decreasing(curve: Curve, low: float, high: float) -> str | None:
     """Why a curve never decreases between two scores, or None if its parts do not say so."""
-    if isinstance(curve, Formula) and curve.increasing:
+    if isinstance(curve, Formula) and is_ours(curve) and curve.increasing:
         return "a composition of functions that never decrease"
     if not is_library(curve):
         return None
