@@ -1,11 +1,16 @@
-"""Names that examples in docstrings and in the README may use without importing them."""
+"""Names that examples in docstrings and in the README may use without importing them; where tests keep kernels."""
 
 import math
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import selmatch as sm
+
+# kernels that tests compile stay out of the user's cache
+os.environ.setdefault("SELMATCH_CACHE", str(Path(__file__).parent / ".pytest_cache" / "kernels"))
 
 
 @pytest.fixture(autouse=True)

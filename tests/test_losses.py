@@ -128,9 +128,14 @@ def test_the_secant_is_gradient_over_distance_and_the_slope_without_distance(los
     s_hat, s = generic_pairs(loss)
     s_hat[0] = s[0]
     secant, moved = loss.curvature(s_hat, s, kind="secant"), s_hat != s
-    assert (secant >= 0).all() or loss.vector
+    assert (secant >= 0).all()
     close(secant[0], loss.curvature(s)[0])
-    close((secant * (s_hat - s))[moved], loss.grad(s_hat, s)[moved], 1e-12, 1e-300)
+    if isinstance(loss.potential, sm.CompositeSoftmax):
+        near, steps = s + 0.05 * (s_hat - s), (np.arange(2000) + 0.5)[:, None, None] / 2000
+        mean = np.mean(loss.curvature(s + steps * (near - s)), axis=0)
+        close(loss.curvature(near, s, kind="secant"), mean, 1e-3, 1e-6)
+    else:
+        close((secant * (s_hat - s))[moved], loss.grad(s_hat, s)[moved], 1e-12, 1e-300)
 
 
 # ------------------------------------------------------------------------------------------------- what is elicited

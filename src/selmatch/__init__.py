@@ -51,7 +51,8 @@ from selmatch.curves import (
 from selmatch.losses import CrossEntropy, MatchingLoss, PerLabel, ReweightedSquare
 
 if TYPE_CHECKING:  # what loads on first use
-    from selmatch import analysis, certify, design, spec
+    from selmatch import analysis, boosting, certify, design, kernels, ranking, spec
+    from selmatch import sklearn as sklearn
     from selmatch.analysis import blust, bust, llust, prediction_shift, ranking_report, region_report, sensitivity
     from selmatch.classification import classify
     from selmatch.design import Wish, focus
@@ -63,6 +64,7 @@ if TYPE_CHECKING:  # what loads on first use
 
 functions.register_loaded_frameworks()
 
+# without sklearn: a star must not hide scikit-learn
 __all__ = [
     "AbsPower",
     "Affine",
@@ -116,17 +118,20 @@ __all__ = [
     "Wish",
     "analysis",
     "blust",
+    "boosting",
     "bust",
     "certify",
     "classify",
     "design",
     "focus",
     "functions",
+    "kernels",
     "latex",
     "llust",
     "load",
     "parse",
     "prediction_shift",
+    "ranking",
     "ranking_report",
     "region_report",
     "sensitivity",
@@ -146,6 +151,7 @@ _LAZY = {
     "ranking_report": "selmatch.analysis",
     "region_report": "selmatch.analysis",
     "sensitivity": "selmatch.analysis",
+    "boosting": "selmatch.boosting",
     "certify": "selmatch.certify",
     "classify": "selmatch.classification",
     "Wish": "selmatch.design",
@@ -155,8 +161,11 @@ _LAZY = {
     "Formula": "selmatch.formula",
     "FormulaError": "selmatch.formula",
     "parse": "selmatch.formula",
+    "kernels": "selmatch.kernels",
     "latex": "selmatch.notation",
     "text_of": "selmatch.notation",
+    "ranking": "selmatch.ranking",
+    "sklearn": "selmatch.sklearn",
     "SpecError": "selmatch.spec",
     "load": "selmatch.spec",
     "spec": "selmatch.spec",

@@ -13,11 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from selmatch.arrays.namespaces import NumPy
 from selmatch.columns import real_array, to_numpy
 from selmatch.composite import CompositeSoftmax
 from selmatch.curve import Curve
 from selmatch.curves import AntiExp, Constant, Exp, Sigmoid, Sinh
+from selmatch.differences import differences
 from selmatch.drawing import FromSensitivity
+from selmatch.lists import Sizes, arrange
 from selmatch.losses import MatchingLoss
 from selmatch.parameters import number
 
@@ -26,6 +29,10 @@ __all__ = ["Wish", "focus", "from_sensitivity"]
 logger = logging.getLogger(__name__)
 
 WORDS = ("high", "low", "middle", "extremes")
+#: what a loss looks at, and the name of one in messages
+KINDS = {"rows": "rows", "pairs": "pairs", "lists": "scores"}
+#: for pairs, words about sizes of differences: their signs are a matter of order
+_WORDS_OF_PAIRS = {"extremes": "high", "middle": "low"}
 #: the curves of the paper that are sensitive in such a place
 FAMILIES = {
     "high": ("exp", "sigmoid", "sinh"),
@@ -97,7 +104,7 @@ class Wish:
     top, covered : float
         The share of rows asked for (None without a word), and the share inside the regions (ties included).
     rows : int
-        How many rows the data have (scores, for lists).
+        How many rows the data have (scores, for lists; ordered pairs, at most a sample of them, for pairs).
     strength, reached : float
         Mean sensitivity inside over outside, as asked and as reached on the data; for lists, of Delta_k.
     median_ratio : float
@@ -117,6 +124,8 @@ class Wish:
         lists.
     curvature : tuple of float
         The smallest and the largest sensitivity on the data (its mean is 1; for lists that of the scaling's slope).
+    of : str
+        What the loss looks at: "rows", "pairs" (all scores here are differences), or "lists".
     """
 
     word: str | None
@@ -140,14 +149,16 @@ class Wish:
     elicited: float | None
     start: float | None
     curvature: tuple[float, float]
+    of: str = "rows"
 
     def __str__(self) -> str:
         places = " and ".join(_place(low, high) for low, high, _ in self.regions)
-        share = f"{100.0 * self.covered:.3g} % of {self.rows:,} {'scores' if self.classes else 'rows'}"
+        kind = "lists" if self.classes else self.of
+        share = f"{100.0 * self.covered:.3g} % of {self.rows:,} {KINDS[kind]}"
         how = f"family {self.family}" if self.edge is None else f"edge {self.edge:.4g}, floor {self.floor:.4g}"
         times = f"{self.reached:.4g} times as sensitive as elsewhere"
         scale = f"slope of the scaling {self.strength:g} times" if self.classes else "mean sensitivity 1"
-        return f"scores {places} ({share}) are {times}; {how}, {scale}"
+        return f"{'differences' if kind == 'pairs' else 'scores'} {places} ({share}) are {times}; {how}, {scale}"
 
 
 def _place(low: float, high: float) -> str:
@@ -217,45 +228,44 @@ def _between(outside: float, inside: float) -> float:
     return middle if middle > outside else inside
 
 
-def _sample(data: Any, weights: Any, classes: bool) -> tuple[_Sample, np.ndarray]:
-    """The checked scores in one row, and the data as given (rows of scores, for lists)."""
+def _sample(data: Any, weights: Any, of: str, segments: Any) -> tuple[_Sample, np.ndarray]:
+    """The checked scores in one row (or their differences, for pairs), and the sizes of lists."""
     array = real_array("focus", "data", data)
-    if classes and array.ndim != 2:
-        raise ValueError(
-            f"focus: data must have rows of scores (2 dimensions) with classes=True, got shape {array.shape}. "
-            "Leave classes out for single scores."
-        )
-    if not classes and array.ndim != 1:
+    if of == "rows" and array.ndim != 1:
         raise ValueError(
             f"focus: data must have 1 dimension, got shape {array.shape}. "
             "For one loss of single scores give one column, or data.ravel(); for lists of scores say classes=True."
         )
+    if of != "rows" and array.ndim != (2 if segments is None else 1):
+        said, form = ("segments", "flat scores (1 dimension)") if segments is not None else (
+            "classes=True" if of == "lists" else f"of={of!r}", "rows of scores (2 dimensions)"
+        )  # fmt: skip
+        remedy = "Leave segments out for rows." if segments is not None else "Leave classes out for single scores."
+        if of == "pairs" and segments is None:
+            remedy = "For flat scores give segments, the list of each."
+        raise ValueError(f"focus: data must have {form} with {said}, got shape {array.shape}. {remedy}")
     if array.size == 0:
         raise ValueError(f"focus: data must hold at least 2 different scores, got shape {array.shape}.")
-    share = np.ones(array.shape)
-    if weights is not None:
-        share = real_array("focus", "weights", weights)
-        if share.shape != array.shape[:1]:
-            raise ValueError(f"focus: weights must have one entry per row ({len(array)}), got shape {share.shape}.")
-        wrong = ~(np.isfinite(share) & (share >= 0.0))
-        if wrong.any():
-            raise ValueError(f"focus: weights must be finite and >= 0, got {share[wrong][0]} (in {wrong.sum()} rows).")
-        if not share.any():
-            raise ValueError("focus: weights must not all be 0, got only zeros.")
-        share = np.broadcast_to(share[:, None] if classes else share, array.shape)
-    counted = share > 0.0
-    wrong = counted & ~np.isfinite(array)
+    if of == "rows":
+        sizes, share = np.ones(len(array), dtype=int), _shares(weights, len(array), "row")
+    else:
+        arrangement = arrange("focus", array.shape, segments, None, NumPy, array)
+        array, sizes = arrangement.items(array), np.diff(arrangement.groups.starts)
+        share = arrangement.lists(_shares(weights, arrangement.rows[0], "row" if segments is None else "list"))
+    array, sizes, share = array[np.repeat(share > 0.0, sizes)], sizes[share > 0.0], share[share > 0.0]
+    wrong = ~np.isfinite(array)
     if wrong.any():
         raise ValueError(
             f"focus: data must be finite, got {wrong.sum()} of {array.size} scores that are not (the first: "
             f"{array[wrong][0]}). Drop or impute them, or give them the weight 0."
         )
-    rows = array[counted.all(axis=1)] if classes else array[counted]
-    scores, share = array[counted], share[counted]
+    scores, share = differences(array, sizes, share) if of == "pairs" else (array, np.repeat(share, sizes))
+    if not len(scores):
+        raise ValueError("focus: data must have a list with at least 2 items for pairs, got none.")
     if scores.min() == scores.max():
         raise ValueError(
-            f"focus: data must hold at least 2 different scores, got {scores[0]:g} in all {len(scores):,} rows. "
-            "There is nothing to tell apart; squared error will do: MatchingLoss(Identity())."
+            f"focus: data must hold at least 2 different scores, got {scores[0]:g} in all {len(scores):,} "
+            f"{KINDS[of]}. There is nothing to tell apart; squared error will do: MatchingLoss(Identity())."
         )
     size, spread = float(np.abs(scores).max()), float(scores.max()) - float(scores.min())
     if size > _LARGEST_SCORE or spread < 1.0 / _LARGEST_SCORE:
@@ -263,7 +273,22 @@ def _sample(data: Any, weights: Any, classes: bool) -> tuple[_Sample, np.ndarray
             f"focus: data must have scores up to {_LARGEST_SCORE:g} that differ by {1.0 / _LARGEST_SCORE:g} or more, "
             f"got scores up to {size:g} that differ by {spread:g}. Rescale them."
         )
-    return _Sample(scores, share), rows
+    return _Sample(scores, share), sizes
+
+
+def _shares(weights: Any, count: int, one: str) -> np.ndarray:
+    """Checked weights of rows or lists."""
+    if weights is None:
+        return np.ones(count)
+    share = real_array("focus", "weights", weights)
+    if share.shape != (count,):
+        raise ValueError(f"focus: weights must have one entry per {one} ({count}), got shape {share.shape}.")
+    wrong = ~(np.isfinite(share) & (share >= 0.0))
+    if wrong.any():
+        raise ValueError(f"focus: weights must be finite and >= 0, got {share[wrong][0]} (in {wrong.sum()} {one}s).")
+    if not share.any():
+        raise ValueError("focus: weights must not all be 0, got only zeros.")
+    return share
 
 
 # -------------------------------------------------------------------------------------------------------- the regions
@@ -298,6 +323,25 @@ def _regions(word: Any, between: Any, regions: Any, sample: _Sample, top: float)
         raise ValueError("focus: regions must have at least 1 entry, got none.")
     heaviest = max(region.weight for region in found)
     return [region._replace(weight=region.weight / heaviest) for region in found]
+
+
+def _regions_of_pairs(
+    word: Any, between: Any, regions: Any, sample: _Sample, top: float, cap: float | None
+) -> list[_Region]:
+    """Regions of differences, the same for both signs, from what was said about their sizes."""
+    if word is not None and word not in _WORDS_OF_PAIRS:
+        raise _unknown("the word for pairs", word, _WORDS_OF_PAIRS, _OTHER_WORDS)
+    distances = _Sample(np.abs(sample.scores), sample.weights)
+    word = None if word is None else _WORDS_OF_PAIRS[word]
+    sizes = _trimmed(_regions(word, between, regions, distances, top), cap, downwards=False)
+    for low, high, _ in sizes:
+        if low < 0.0 and word is None:
+            raise ValueError(
+                f"focus: regions of pairs must be sizes of differences, >= 0, got ({low:g}, {high:g}). Both signs are "
+                "meant."
+            )
+    sides = [(_Region(-high, -low, weight), _Region(low, high, weight)) for low, high, weight in sizes if low > 0.0]
+    return [*itertools.chain(*sides), *(_Region(-high, high, weight) for low, high, weight in sizes if low <= 0.0)]
 
 
 def _region(name: str, value: Any, weighted: bool = False) -> _Region:
@@ -641,6 +685,8 @@ def focus(
     family: str | None = None,
     classes: bool = False,
     gamma: float = 1.0,
+    of: str = "rows",
+    segments: Any = None,
 ) -> MatchingLoss:
     """A loss that looks where you want it to: the front door of the library.
 
@@ -679,6 +725,14 @@ def focus(
         of the mean Delta_k, which also depends on who leads, is reported and not solved for.
     gamma : float
         Regularisation of that Softmax, > 0.
+    of : {"rows", "pairs", "lists"}
+        What the loss looks at: single scores; differences of scores within lists, for
+        :func:`selmatch.ranking.pairwise`; or lists, for :func:`selmatch.ranking.listwise` (as ``classes=True``). The
+        words for pairs are "extremes" (large differences) and "middle" (small ones), ``between``, ``regions`` and
+        ``cap`` mean sizes of differences, and each list counts the same, however long it is.
+    segments : array of integers, Offsets or Sizes
+        The list of each score, for pairs and lists of flat data; without it data are rows. ``weights`` are then those
+        of the lists.
 
     Returns
     -------
@@ -694,6 +748,9 @@ def focus(
     scores from 68.69 up (10 % of 1,000 rows) are 8 times as sensitive as elsewhere; edge ..., mean sensitivity 1
     >>> round(loss.wish.mean, 1), round(loss.wish.elicited, 1)
     (30.6, 65.1)
+    >>> stars = [5, 1, 3, 4, 4, 2]
+    >>> print(focus("extremes", data=stars, of="pairs", segments=[7, 7, 7, 8, 8, 8]).wish)
+    differences up to -3 and from 3 up (16.7 % of 12 pairs) are 8 times as sensitive as elsewhere; ...
     """
     top = number("focus", "top", top, above=0.0)
     if top >= 1.0:
@@ -702,13 +759,21 @@ def focus(
     cap = None if cap is None else number("focus", "cap", cap)
     edge = None if edge is None else number("focus", "edge", edge, at_least=0.0)
     gamma = number("focus", "gamma", gamma, above=0.0)
+    if of not in KINDS:
+        raise _unknown("of", of, KINDS)
+    of = "lists" if classes else of
+    if segments is not None and of == "rows":
+        raise ValueError("focus: segments must be left out for rows, got some. For lists say of='pairs' or 'lists'.")
+    classes = of == "lists"
     if gamma != 1.0 and not classes:
         raise ValueError(f"focus: gamma must be left out for single scores, got {gamma}. For lists say classes=True.")
     if family is not None and not (cap is None and edge is None):
         raise ValueError(f"focus: cap and edge must be left out with family={family!r}, whose shape is given.")
-    sample, rows = _sample(data, weights, classes)
-    asked = _regions(word, between, regions, sample, top)
-    wanted = _trimmed(asked, cap, downwards=word == "low")
+    sample, sizes = _sample(data, weights, of, segments)
+    if of == "pairs":
+        wanted = _regions_of_pairs(word, between, regions, sample, top, cap)
+    else:
+        wanted = _trimmed(_regions(word, between, regions, sample, top), cap, downwards=word == "low")
     inside = _inside(wanted, sample, word, cap, top)
     floor = None
     if family is None:
@@ -721,7 +786,7 @@ def focus(
         curve = _family_curve(family, wanted, sample, inside, strength)
     if classes:
         potential = CompositeSoftmax(_scaling(curve, word or _kind(wanted), sample), gamma=gamma)
-        slopes = np.asarray(potential.slope(rows)).reshape(-1)
+        slopes = _slopes_of_lists(potential, sample.scores, sizes)
     else:
         potential, slopes = curve, np.asarray(curve.slope(sample.scores))
     loss = MatchingLoss(potential)
@@ -748,9 +813,17 @@ def focus(
         elicited=elicited,
         start=elicited,
         curvature=(float(slopes.min()), float(slopes.max())),
+        of=of,
     )
     logger.info("focus: %s", wish)
     return dataclasses.replace(loss, wish=wish)
+
+
+def _slopes_of_lists(potential: CompositeSoftmax, scores: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Delta_k of every score."""
+    from selmatch.ranking import listwise  # which draws nothing from here, but takes its time to load
+
+    return listwise.curvature(scores, scores, potential, segments=Sizes(sizes))
 
 
 def _ratio(a: float, b: float) -> float:

@@ -22,12 +22,17 @@ def minimise(curve: Curve, s: Array, weights: Array, space: type) -> Array:
     low, high = (s + 0.0).min(), (s + 0.0).max()
     z = minimum(maximum(curve.inverse(space.total(weights * curve(s)) / mass), low), high)
     z = where(isfinite(z), z, 0.5 * (low + high))
-    for _ in range(8):
+    for _ in range(200 if space is NumPy else 8):
         slope = curve.slope(z)
-        step = space.total(weights * curve.difference(z + 0.0 * s, s - z, s)) / mass / where(slope > 0, slope, 1.0)
-        # a step of rounding size is the end; a wild one (a flat piece, a kink) is no improvement
-        usable = isfinite(step) & (slope > 0) & (z + step >= low) & (z + step <= high)
-        z = z + where(usable, step, 0.0)
+        pull = space.total(weights * curve.difference(z + 0.0 * s, s - z, s)) / mass
+        low, high = where(pull > 0, z, low), where(pull < 0, z, high)
+        step = pull / where(slope > 0, slope, 1.0)
+        # a step of rounding size is the end; one that leaves the bracket comes from a flat piece or a kink
+        newton = isfinite(step) & (slope > 0) & (z + step >= low) & (z + step <= high)
+        halved = 0.5 * (low + high) if curve.continuous else z  # at a jump nothing balances
+        before, z = z, where(pull == 0, z, where(newton, z + step, halved))
+        if space is NumPy and z == before:  # each step reads all scores
+            break
     return z
 
 

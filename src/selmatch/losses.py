@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from selmatch import functions
-from selmatch.algebra import constant_value, require_curve
+from selmatch.algebra import require_curve
 from selmatch.arrays import pytrees
 from selmatch.arrays.namespaces import NumPy
 from selmatch.batch import Batch, prepare, require_inside
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable, quickly, scalar_loss_with, usual_scores
-from selmatch.curve import Curve, Interval
-from selmatch.functions import k_scaled, log, maximum, minimum, row_sum, square, where, xlogy
+from selmatch.conjugates import attainable, fenchel_young, without_conjugate
+from selmatch.curve import Curve
+from selmatch.functions import row_sum, square, where
 from selmatch.inversion import minimise, minimise_rows
 from selmatch.parameters import LEAF, has_plain_numbers, keep, number
+from selmatch.quadrature import mean_on_the_way
 
 if TYPE_CHECKING:
     from selmatch.design import Wish
@@ -309,8 +311,9 @@ class MatchingLoss(Loss):
     def curvature(self, s_hat: Any, s: Any = None, *, kind: str = "newton") -> Any:
         """Second derivatives in the prediction, for boosters and optimisers.
 
-        ``"newton"`` is the diagonal of the Hessian at s_hat; ``"secant"`` is gradient over distance, which is stable
-        from any start and needs s.
+        ``"newton"`` is the diagonal of the Hessian at s_hat; ``"secant"`` is the mean of that diagonal on the way from
+        s to s_hat, which is stable from any start and needs s. For single scores that is gradient over distance; for
+        many classes it is not, and unlike such a quotient it is never negative.
         """
         if kind not in ("newton", "secant"):
             raise ValueError(f"MatchingLoss.curvature: kind must be 'newton' or 'secant', got {kind!r}.")
@@ -323,6 +326,8 @@ class MatchingLoss(Loss):
         return batch.finished(curvature)
 
     def _curvature(self, kind: str, x: Array, u: Array, xh: Array) -> Array:
+        if kind == "secant" and isinstance(self.potential, CompositeSoftmax):
+            return mean_on_the_way(self.potential.slope, x, u)
         newton = self.potential.slope(xh, x) if isinstance(self.potential, PerLabel) else self.potential.slope(xh)
         if kind == "newton":
             return newton
@@ -385,7 +390,7 @@ class MatchingLoss(Loss):
         True
         """
         batch = self._prepare_targets(".fenchel_young", s_hat, y, where, weights, reduction, num_items)
-        function = _fenchel_young if conjugate else _without_conjugate
+        function = fenchel_young if conjugate else without_conjugate
         (value,) = batch.evaluate(lambda y, u, xh, present: (function(self.potential, xh, y, present),))
         return batch.reduced(value)
 
@@ -417,7 +422,7 @@ class MatchingLoss(Loss):
             )
         batch = prepare(who, self.potential, *arguments, vector=self.vector, observed="y")
         if has_plain_numbers(self.potential):
-            inside, condition, nearest = _attainable(self.potential, batch)
+            inside, condition, nearest = attainable(self.potential, batch)
             if batch.space is NumPy:
                 require_inside(who, "y", batch.s, inside, batch.present, condition)
             batch.s = where(inside, nearest, math.nan)
@@ -483,6 +488,12 @@ def potential_of(who: str, loss: Any) -> Any:
     raise TypeError(f"{who}: loss must be a MatchingLoss, a potential or a curve, got {loss!r}.{hint}")
 
 
+def loss_of(who: str, loss: Any) -> MatchingLoss:
+    """A matching loss; curves and potentials become one."""
+    potential = potential_of(who, loss)
+    return loss if isinstance(loss, MatchingLoss) else MatchingLoss(potential)
+
+
 def _require_potential(potential: Any) -> None:
     if isinstance(potential, (Curve, CompositeSoftmax, Separable, PerLabel)):
         return
@@ -518,94 +529,6 @@ def _require_links(potential: Any) -> None:
         found = certify.non_decreasing(curve, usual_scores(curve), effort=quickly())
         if isinstance(found, certify.Refuted):
             raise ValueError(f"MatchingLoss: {curve!r} must not decrease, got {found.witness}, so it is no link.")
-
-
-# -------------------------------------------------------------------------------------------------- Fenchel-Young
-
-
-def _attainable(potential: Any, batch: Batch) -> tuple[Array, str, Array]:
-    """Which targets are links of some (perhaps infinite) score, the condition in words, and the nearest such target."""
-    y, single = batch.s, batch.space.is_single(batch.s)
-    if isinstance(potential, CompositeSoftmax):
-        value = constant_value(potential.scaling)
-        if value is None or potential.anchor is not None:
-            return y == y, "be numbers", y
-        share = row_sum(y) / value
-        # soft labels in half precision add up to 1 only roughly
-        fits = (functions.abs(share - 1.0) <= 0.01) | (share == 0.0 if batch.present is not None else share != share)
-        factor = "" if value == 1.0 else f"{value:g} times "
-        return fits & (y / value >= 0.0), f"be {factor}probabilities that sum to 1 over the classes", y
-    values: Interval = (potential.curve if isinstance(potential, Separable) else potential).range
-    ends = [abs(e) for e in (values.low, values.high) if math.isfinite(e)]
-    slack = (1e-6 if single else 1e-14) * max(ends, default=0.0)
-    inside = (y >= values.low - slack) & (y <= values.high + slack)
-    return inside, f"lie in {values}, the range of the link", minimum(maximum(y, values.low), values.high)
-
-
-def _finite(x: Array) -> Array:
-    """x with infinite numbers replaced by finite ones, beyond which links that have a limit are constant."""
-    return where(x == math.inf, 1e15, where(x == -math.inf, -1e15, x))
-
-
-def _fenchel_young(potential: Any, s_hat: Array, y: Array, present: Array = None) -> Array:
-    """H(s_hat) - s_hat y + H*(y) of each row."""
-    if isinstance(potential, CompositeSoftmax):
-        return _softmax_fenchel_young(potential, s_hat, y, present)
-    if isinstance(potential, Separable):
-        return row_sum(_fenchel_young(potential.curve, s_hat, y))[..., 0]
-    if potential.domain.open_low or potential.domain.open_high:
-        # by duality in link space, where the scores near the open end are far apart
-        y_hat = _finite(potential(s_hat))
-        return potential.inverted().remainder(y_hat, y - y_hat, y)
-    s = _finite(potential.inverse(y))
-    value = potential.remainder(s, s_hat - s, s_hat)
-    return value if potential.continuous else value + (potential(s) - y) * (s_hat - s)
-
-
-def _without_conjugate(potential: Any, s_hat: Array, y: Array, present: Array = None) -> Array:
-    """H(s_hat) - s_hat y of each row, where it can be had from the whole without cancellation."""
-    if isinstance(potential, CompositeSoftmax):
-        if constant_value(potential.scaling) is None or potential.anchor is not None:
-            return potential.primitive(s_hat, where=present) - row_sum(s_hat * y)[..., 0]
-        return _softmax_fenchel_young(potential, s_hat, y, present) - _softmax_conjugate(potential, y, present)
-    if isinstance(potential, Separable):
-        return row_sum(_without_conjugate(potential.curve, s_hat, y))[..., 0]
-    # the conjugate from any score, here a central one: H*(y) = FY(s_0, y) - H(s_0) + s_0 y
-    centre = potential.point() + 0.0 * s_hat
-    conjugate = (_fenchel_young(potential, centre, y) - potential.primitive(centre)) + centre * y
-    return _fenchel_young(potential, s_hat, y) - conjugate
-
-
-def _shares(softmax: CompositeSoftmax, y: Array) -> Array:
-    """Link values of a standard Softmax as probabilities."""
-    value = constant_value(softmax.scaling)
-    if value is None or softmax.anchor is not None:
-        raise TypeError(
-            "MatchingLoss.fenchel_young: the scaling must be constant (the standard Softmax) and without anchor, got "
-            f"{softmax!r}. Give scores instead of link values, or conjugate=False."
-        )
-    return y / value
-
-
-def _softmax_fenchel_young(softmax: CompositeSoftmax, s_hat: Array, y: Array, present: Array) -> Array:
-    """gamma KL(y to p(s_hat)), each term >= 0."""
-    t = _shares(softmax, y)
-    rows = softmax._rows(s_hat, present)
-    log_p = rows.y - rows.lse
-    rare = (rows.p < 1e-30) | (t == 0)
-    p = where(rare, 1.0, rows.p)
-    usual = k_scaled(p, where(rare, 0.0, t) - where(rare, 0.0, p), where(rare, 1.0, t))
-    term = where(rare, xlogy(t, t) - t * where(rare, log_p, 0.0) - t + rows.p, usual)
-    return softmax.gamma * row_sum(term if present is None else where(present, term, 0.0))[..., 0]
-
-
-def _softmax_conjugate(softmax: CompositeSoftmax, y: Array, present: Array) -> Array:
-    """H*(y) of each row, for a standard Softmax."""
-    t = _shares(softmax, y)
-    term = softmax.gamma * xlogy(t, t) - t * softmax.scaling.primitive(0.0 * t)
-    if softmax.rho is not None:
-        term = term - t * log(functions.like(softmax.rho, t))
-    return row_sum(term if present is None else where(present, term, 0.0))[..., 0]
 
 
 # ------------------------------------------------------------------------------------------- losses to compare with

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 
 from selmatch.arrays.namespaces import SAME_NAME, STANDARD_NAME, copy_names, is_number
 
@@ -57,6 +59,42 @@ class Jax:
     @staticmethod
     def row_max(x):
         return jnp.max(x, axis=-1, keepdims=True)
+
+    @staticmethod
+    def segment_sum(x, ids, count):
+        return jax.ops.segment_sum(x, ids, num_segments=count)
+
+    @staticmethod
+    def segment_max(x, ids, count):
+        return jax.ops.segment_max(x, ids, num_segments=count)
+
+    @staticmethod
+    def integers(values, like):
+        return jnp.asarray(values, dtype=int)
+
+    @staticmethod
+    def known(x):
+        """The values as a NumPy array; None inside a trace."""
+        return None if isinstance(x, Tracer) else np.asarray(x)
+
+    @staticmethod
+    def ranks(ids):
+        """The rank of each id among the different ones, and how many there are at most."""
+        count = len(ids)
+        return jnp.unique(ids, return_inverse=True, size=count)[1].reshape(count), count
+
+    @staticmethod
+    def lists_of(ends, count):
+        """The list of each of ``count`` items, from where the lists end."""
+        return jnp.searchsorted(ends, jnp.arange(count), side="right")
+
+    @staticmethod
+    def constant(x):
+        return jax.lax.stop_gradient(x)
+
+    @staticmethod
+    def placed(items, positions, count):
+        return jnp.zeros(count, dtype=items.dtype).at[positions].set(items)
 
     @staticmethod
     def like(values, x):

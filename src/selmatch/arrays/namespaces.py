@@ -156,6 +156,12 @@ class NumPy:
         return np.broadcast_to(x, shape)
 
     @staticmethod
+    def placed(items, positions, count):
+        whole = np.zeros(count, dtype=items.dtype)
+        whole[positions] = items
+        return whole
+
+    @staticmethod
     def outer(x, y):
         return x[..., :, None] * y[..., None, :]
 

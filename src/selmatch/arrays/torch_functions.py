@@ -70,6 +70,51 @@ class Torch:
         return torch.amax(x, dim=-1, keepdim=True)
 
     @staticmethod
+    def segment_sum(x, ids, count):
+        return torch.zeros(count, dtype=x.dtype, device=x.device).index_add(0, ids, x)
+
+    @staticmethod
+    def segment_max(x, ids, count):
+        lowest = torch.full((count,), -torch.inf, dtype=x.dtype, device=x.device)
+        return lowest.scatter_reduce(0, ids, x, "amax")
+
+    @staticmethod
+    def integers(values, like):
+        return torch.as_tensor(values, dtype=torch.int64, device=like.device)
+
+    @staticmethod
+    def known(x):
+        """The values as a NumPy array; None where looking at them would stop a device or a transformation."""
+        if torch.compiler.is_compiling() or x.device.type != "cpu":
+            return None
+        try:
+            return x.detach().numpy()
+        except RuntimeError:  # inside torch.func
+            return None
+
+    @staticmethod
+    def ranks(ids):
+        """The rank of each id among the different ones, and how many there are, or at most."""
+        ordered, order = torch.sort(ids, stable=True)
+        steps = torch.cumsum(ordered[1:] != ordered[:-1], dim=0)
+        ranks = torch.zeros_like(order).scatter(0, order[1:], steps)
+        return ranks, len(ids) if torch.compiler.is_compiling() or not len(ids) else int(steps[-1:].sum()) + 1
+
+    @staticmethod
+    def lists_of(ends, count):
+        """The list of each of ``count`` items, from where the lists end."""
+        items = torch.arange(count, dtype=ends.dtype, device=ends.device)
+        return torch.searchsorted(ends, items, right=True)
+
+    @staticmethod
+    def constant(x):
+        return x.detach()
+
+    @staticmethod
+    def placed(items, positions, count):
+        return torch.zeros(count, dtype=items.dtype, device=items.device).index_put((positions,), items)
+
+    @staticmethod
     def like(values, x):
         if isinstance(values, torch.Tensor):
             return values.to(dtype=x.dtype, device=x.device)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -641,6 +643,23 @@ for _operator, _name in (
     setattr(Traced, f"__{_operator}__", _method(_name))
 
 
+class DoubleNeeded(TypeError):
+    """A formula wants double precision, and is being recorded for single precision."""
+
+
+_single: ContextVar[bool] = ContextVar("single", default=False)
+
+
+@contextmanager
+def recording(single: bool) -> Iterator[None]:
+    """Formulas recorded inside are for single precision: series end sooner, and :class:`DoubleNeeded` may be raised."""
+    token = _single.set(single)
+    try:
+        yield
+    finally:
+        _single.reset(token)
+
+
 class TraceNamespace:
     """The functions of formulas on recorded variables."""
 
@@ -649,10 +668,12 @@ class TraceNamespace:
 
     @staticmethod
     def is_single(x: Traced) -> bool:
-        return False  # the longer series holds in any precision
+        return _single.get()  # by default not: the longer series holds in any precision
 
     @staticmethod
     def double(x: Traced) -> Traced:
+        if _single.get():
+            raise DoubleNeeded("trace: the formula needs double precision.")
         return x
 
     @staticmethod

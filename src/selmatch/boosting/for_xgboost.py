@@ -1,0 +1,289 @@
+"""Objectives of XGBoost: for ``xgboost.train``, its estimators and Dask."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xgboost
+
+from selmatch import spec
+from selmatch.boosting.objective import METRIC
+from selmatch.boosting.rows import Rows, Start
+from selmatch.boosting.training import Metric, Model, RoundObjective, Seen, Table
+from selmatch.curves import Identity
+
+__all__ = ["XGBoostObjective", "from_xgboost"]
+
+_log = logging.getLogger("selmatch.boosting")
+
+#: the booster's attribute that says what it was trained with
+ATTRIBUTE = "selmatch"
+
+#: at the start curvatures are 1 up to rounding, on which it must not depend whether k rows reach a weight of k
+_SLACK = 1.0 - 1e-5
+
+#: where XGBoost starts when nobody tells it
+_DEFAULT_START = np.float32(0.5)
+
+
+class XGBoostObjective(RoundObjective):
+    """A loss as an objective of XGBoost; see :class:`selmatch.boosting.Objective` for the options.
+
+    One object serves ``xgboost.train(obj=..., custom_metric=....metric)``, ``XGBRegressor(objective=...,
+    eval_metric=....metric)`` and Dask. Always merge :meth:`params` into the parameters: without it XGBoost starts at
+    0.5.
+
+    Examples
+    --------
+    >>> import selmatch.boosting, xgboost
+    >>> X = np.linspace(-1.0, 1.0, 40).reshape(-1, 1)
+    >>> data = xgboost.DMatrix(X, label=2.0 * X[:, 0])
+    >>> objective = selmatch.boosting.xgboost(Sigmoid().affine(alpha=2.0))
+    >>> booster = xgboost.train({"max_depth": 2, **objective.params(data)}, data, 50, obj=objective)
+    >>> bool(np.abs(booster.predict(data) - 2.0 * X[:, 0]).mean() < 0.1)
+    True
+    """
+
+    library, booster = "XGBoost", "xgboost"
+
+    # ------------------------------------------------------------------------------------------------ what users merge
+
+    def params(self, data: Any, weights: Any = None, groups: Any = None) -> dict[str, Any]:
+        """Parameters to merge: where to start, and no metric but ours.
+
+        Parameters
+        ----------
+        data : DMatrix or array
+            The training set, or its labels; for data on many machines a sample of the labels.
+        weights, groups : array, optional
+            Of the labels; a DMatrix has its own.
+        """
+        self._python_only("params(...)")
+        if isinstance(data, xgboost.DMatrix):
+            table = self._table(data)
+            self.seen(table, self.prepare(*table))
+        else:
+            self.prepare(data, weights, groups)
+        return self._start_params()
+
+    def _start_params(self) -> dict[str, Any]:
+        start = self._ready("Call params(...).").score
+        return {"base_score": list(start) if isinstance(start, tuple) else start, "disable_default_eval_metric": 1}
+
+    @property
+    def metric(self) -> _XGBoostMetric:
+        """The mean matching loss, as ``custom_metric`` of ``train`` and as ``eval_metric`` of estimators."""
+        return _XGBoostMetric(self)
+
+    # --------------------------------------------------------------------------------------------- what XGBoost calls
+
+    def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Gradients and curvatures, from (scores, DMatrix), or as estimators ask, from (labels, scores, weights)."""
+        self._python_only("a call by XGBoost")
+        start = self._ready("Merge params(dtrain), or params(y), into the parameters of the booster.")
+        if isinstance(second, xgboost.DMatrix) and not second.num_row():  # a worker without data
+            nothing = np.empty(np.shape(first), np.float32)
+            return nothing, nothing
+        scores, seen = self._asked(first, second, sample_weight)
+        placed = isinstance(second, xgboost.DMatrix) and second.get_base_margin().size > 0
+        if not placed:
+            self._require_start(scores, start, seen.fresh)
+        seen.fresh = False
+        return self._derivatives(seen.rows, scores, start)
+
+    def _asked(self, first: Any, second: Any, sample_weight: Any) -> tuple[np.ndarray, Seen]:
+        if isinstance(second, xgboost.DMatrix):
+            return first, self.seen(self._table(second))
+        if self.ranking is not None:
+            raise ValueError(
+                f"{self._who}: a ranking loss must be trained by xgboost.train or fit(...), got a call by an "
+                "estimator, which hands over no lists."
+            )
+        return second, self.seen(Table(first, sample_weight))
+
+    def _table(self, data: xgboost.DMatrix) -> Table:
+        weights, groups = data.get_weight(), None
+        if self.ranking is not None:
+            bounds = data.get_uint_info("group_ptr").astype(np.int64)
+            groups = np.diff(bounds) if bounds.size else None
+        return Table(data.get_label(), weights if weights.size else None, groups)
+
+    def _require_start(self, scores: np.ndarray, start: Start, fresh: bool) -> None:
+        """Nothing else tells that the parameters were not merged. Later rounds may be constant, but not at 0.5."""
+        if not np.array_equal(scores[0], scores[-1]):  # most often, and at once
+            return
+        forgotten = np.all(scores[0] == _DEFAULT_START)
+        if (fresh or forgotten) and not np.allclose(scores[0], start.score, rtol=1e-5, atol=1e-6):
+            if np.all(scores == scores[0]):
+                raise ValueError(
+                    f"{self._who}: training must start at {start.score}, got {np.asarray(scores[0]).tolist()}. Merge "
+                    "params(dtrain), or params(y), into the parameters of the booster; for another start give the "
+                    "DMatrix a base_margin."
+                )
+
+    # -------------------------------------------------------------------------------------------------------- training
+
+    def fit(
+        self, X: Any, y: Any, *, weights: Any = None, groups: Any = None, rounds: int = 100,
+        params: Mapping[str, Any] | None = None, validation: Any = None, early_stopping: int | None = None,
+    ) -> Model:  # fmt: skip
+        """Train on the route that was chosen, from the right start, with the right metric.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix
+            Features, as XGBoost takes them; columns of categories are used as such.
+        y : array
+            Targets; rows of targets for many.
+        weights : array, optional
+            Of rows; for a ranking loss of lists.
+        groups : array of int, optional
+            Sizes of the lists, for a ranking loss.
+        rounds : int
+            How many.
+        params : mapping, optional
+            XGBoost's parameters, by its names; regularisation in the units of a loss with mean curvature 1, on
+            both routes.
+        validation : tuple, optional
+            (X, y), (X, y, weights) or (X, y, weights, groups).
+        early_stopping : int, optional
+            Stop after so many rounds without a better matching loss on the validation set.
+
+        Returns
+        -------
+        Model
+        """
+        rows = self.prepare(y, weights, groups)
+        validated = self._validation_rows(validation, early_stopping)
+        given = self._given(params, "objective", "base_score", "num_class")
+        train = self._matrix(X, rows, given)
+        evals = [] if validated is None else [(self._matrix(*validated, given, reference=train), "validation")]
+        merged, hooks = self._plan(given)
+        history: dict[str, Any] = {}
+        booster = xgboost.train(
+            merged, train, rounds, evals=evals, early_stopping_rounds=early_stopping, evals_result=history,
+            verbose_eval=False, **hooks,
+        )  # fmt: skip
+        self._seen = []
+        self.annotate(booster)
+        best = None if early_stopping is None else booster.best_iteration
+        return Model(copy.copy(self), booster, best, history.get("validation", {}))
+
+    def _plan(self, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Parameters and callables of the route."""
+        own = self.native
+        given = {**given, "min_child_weight": _SLACK * given.get("min_child_weight", 1.0)}
+        if own is None:
+            return {**given, **self._start_params()}, {"obj": self, "custom_metric": self.metric}
+        start = self._ready("Call prepare(labels).")
+        metric = "rmse" if own.kind is Identity else "logloss"
+        return {**own.params(start, given), "base_score": own.base(start), "eval_metric": metric}, {}
+
+    def _matrix(
+        self, X: Any, rows: Rows, params: Mapping[str, Any], reference: xgboost.DMatrix | None = None
+    ) -> xgboost.DMatrix:
+        own = self.native
+        options: dict[str, Any] = {
+            "label": rows.labels if own is None else own.labels(rows.labels),
+            "weight": rows.weights, "group": rows.groups, "enable_categorical": True,
+            "nthread": params.get("nthread", params.get("n_jobs")),
+        }  # fmt: skip
+        if params.get("tree_method", "auto") in ("auto", "hist") and params.get("booster", "gbtree") != "gblinear":
+            data = xgboost.QuantileDMatrix(X, ref=reference, max_bin=params.get("max_bin", 256), **options)
+        else:
+            data = xgboost.DMatrix(X, **options)
+        if own is None:
+            self.seen(self._table(data), rows)
+        return data
+
+    # ------------------------------------------------------------------------------------------------- trained boosters
+
+    def predict(self, booster: Any, X: Any, *, rounds: int | None = None) -> np.ndarray:
+        """Scores from a booster that this objective has trained.
+
+        Parameters
+        ----------
+        booster : Booster or estimator
+            Of XGBoost.
+        X : array, data frame, sparse matrix or DMatrix
+            Features.
+        rounds : int, optional
+            How many rounds to use; after early stopping those up to the best, else all.
+        """
+        trained = _booster_of(booster)
+        if rounds is None:
+            best = trained.attr("best_iteration")
+            rounds = 0 if best is None else int(best) + 1
+        data = X if isinstance(X, xgboost.DMatrix) else xgboost.DMatrix(X, enable_categorical=True)
+        margin = trained.predict(data, output_margin=True, iteration_range=(0, rounds))
+        own = self.native
+        return np.asarray(margin if own is None else own.scores(margin), dtype=np.float64)
+
+    def annotate(self, booster: Any) -> None:
+        """Write loss, start value and scale into the attributes of a booster, which stay in its files."""
+        start = self._ready("Annotate what this objective has trained.")
+        try:
+            loss = spec.dumps(self.loss, "json")
+        except (TypeError, spec.SpecError) as error:
+            _log.warning("%s: the booster does not keep its loss: %s", self.library, error)
+            return
+        settings = {"curvature": self.curvature, "route": self.route, "ranking": self.ranking}
+        numbers = {"start": start.score, "scale": start.scale}
+        _booster_of(booster).set_attr(**{ATTRIBUTE: json.dumps({"loss": loss, **settings, **numbers})})
+
+    def save(self, booster: Any, path: str | os.PathLike[str]) -> None:
+        """Save a booster that this objective has trained; :func:`from_xgboost` finds the loss in it."""
+        self.annotate(booster)
+        _booster_of(booster).save_model(path)
+
+
+class _XGBoostMetric(Metric):
+    objective: XGBoostObjective
+
+    def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> Any:
+        """(name, value) from (scores, DMatrix); as estimators ask, the value alone from (labels, scores, weights)."""
+        if isinstance(second, xgboost.DMatrix) and not second.num_row():
+            return METRIC, 0.0
+        scores, seen = self.objective._asked(first, second, sample_weight)
+        value = seen.rows.value(scores)
+        return (METRIC, value) if isinstance(second, xgboost.DMatrix) else value
+
+
+def from_xgboost(booster: Any) -> XGBoostObjective:
+    """The objective with which a booster was trained: with its start value and scale, ready to predict and go on.
+
+    Parameters
+    ----------
+    booster : Booster or estimator
+        Trained by :meth:`XGBoostObjective.fit` or saved by :meth:`XGBoostObjective.save`; also when it was reloaded.
+
+    Examples
+    --------
+    >>> import selmatch.boosting
+    >>> X = np.linspace(-1.0, 1.0, 40).reshape(-1, 1)
+    >>> model = selmatch.boosting.xgboost(Sinh()).fit(X, 2.0 * X[:, 0], rounds=5)
+    >>> selmatch.boosting.from_xgboost(model.booster)
+    selmatch.boosting.xgboost(MatchingLoss(Sinh()), curvature='secant', route='python')
+    """
+    kept = _booster_of(booster).attr(ATTRIBUTE)
+    if kept is None:
+        raise ValueError(
+            "selmatch.boosting.from_xgboost: the booster must have been trained by fit(...) or saved by "
+            "save(booster, path), got one without a loss in its attributes."
+        )
+    settings = json.loads(kept)
+    score = settings.pop("start")
+    start = Start(tuple(score) if isinstance(score, list) else score, settings.pop("scale"))
+    objective = XGBoostObjective(spec.loads(settings.pop("loss"), "json"), **settings)
+    objective.start = start
+    return objective
+
+
+def _booster_of(trained: Any) -> xgboost.Booster:
+    return trained if isinstance(trained, xgboost.Booster) else trained.get_booster()

@@ -1,0 +1,161 @@
+"""Generated code: written to a cache folder, compiled by Numba on the first call, kept on disk for the next process."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import logging
+import os
+import sys
+import tempfile
+import threading
+import types
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numba
+import numpy as np
+
+import selmatch
+from selmatch.kernels import cpu_functions, emit, loops, pool
+
+_log = logging.getLogger(__name__)
+_lock = threading.RLock()
+_loaded: dict[str, Compiled] = {}
+
+_HEADER = '''"""A kernel of selmatch, generated; it may be deleted at any time."""
+
+import numba
+from numpy import float32, float64
+
+from selmatch.kernels.cpu_functions import DOUBLE, SINGLE, absolute, accumulated, device, loop, select, square_root
+from selmatch.kernels.cpu_functions import widest_vectors
+
+functions = {table}
+Scalar, epsilon = functions.Scalar, functions.epsilon
+zero, one, double_zero = Scalar(0.0), Scalar(1.0), float64(0.0)
+'''
+_NAMES = "\n".join(f"{name}, double_{name} = functions.{name}, DOUBLE.{name}" for name in emit.CALLED)
+
+
+#: what loops share, copied before them
+FORMULAS = (loops.weighted, loops.bounded, loops.secant_of)
+
+
+@pool.in_forked_child
+def _renew() -> None:
+    global _lock
+    _lock = threading.RLock()  # another thread of the parent may have held the old one
+
+
+class Compiled:
+    """A loop that Numba compiles for each combination of dtypes it meets."""
+
+    def __init__(self, name: str, dispatcher: Any) -> None:
+        self.name, self.dispatcher = name, dispatcher
+        self._ready: set[tuple[Any, ...]] = set()
+
+    def prepare(self, *arguments: Any) -> None:
+        """Compile, or load, for the types of some arguments; cheap from the second time on."""
+        key = tuple(getattr(argument, "dtype", type(argument)) for argument in arguments)
+        if key in self._ready:
+            return
+        with _lock:
+            if key in self._ready:
+                return
+            start, hits = perf_counter(), sum(self.dispatcher.stats.cache_hits.values())
+            self.dispatcher.compile(tuple(numba.typeof(argument) for argument in arguments))
+            how = "loaded" if sum(self.dispatcher.stats.cache_hits.values()) > hits else "compiled"
+            _log.info("%s %s in %.2f s", how, self.name, perf_counter() - start)
+            self._ready.add(key)
+
+    @property
+    def signatures(self) -> int:
+        """For how many combinations of types it is compiled."""
+        return len(self.dispatcher.signatures)
+
+    def __call__(self, *arguments: Any) -> None:
+        self.dispatcher(*arguments)
+
+
+def source(name: str, routines: list[emit.Routine], double: list[bool], single: bool) -> str:
+    """The text of a generated file: a loop and the functions of the curve that it calls."""
+    wide = tuple(flag for part, flag in zip(routines, double, strict=True) for _ in part.numbers)
+    numbers = tuple(number for part in routines for number in part.numbers)
+    functions = [emit.constants(numbers, wide), *map(inspect.getsource, FORMULAS), *(part.source for part in routines)]
+    text = [_HEADER.format(table="SINGLE" if single else "DOUBLE"), _NAMES, ""]
+    text += [f"\n@device\n{function}\n" for function in functions]
+    text += [f"\n@loop\n{inspect.getsource(getattr(loops, name))}"]
+    return "\n".join(text)
+
+
+def load(name: str, text: str) -> Compiled:
+    """The compiled loop of a generated text; one for each text in a process, whatever thread asks."""
+    key = hashlib.sha256(f"{_versions()}\n{text}".encode()).hexdigest()[:24]
+    with _lock:
+        if key not in _loaded:
+            _loaded[key] = Compiled(f"{name} {key[:8]}", _executed(name, text, key))
+        return _loaded[key]
+
+
+@functools.cache
+def _versions() -> str:
+    """What the compiled form depends on, besides the text."""
+    own = hashlib.sha256(inspect.getsource(cpu_functions).encode()).hexdigest()
+    return f"{selmatch.__version__} {numba.__version__} {np.__version__} {sys.version} {own}"
+
+
+def _executed(name: str, text: str, key: str) -> Any:
+    path = _written(text, key)
+    module = types.ModuleType(f"selmatch_kernel_{key}")
+    module.__file__ = str(path or f"<{module.__name__}>")
+    sys.modules[module.__name__] = module  # where Numba looks for the names of what it loads from disk
+    with cpu_functions.cached(path is not None):
+        exec(compile(text, module.__file__, "exec"), module.__dict__)
+    return module.__dict__[name]
+
+
+def folder() -> Path:
+    """Where generated code is kept: SELMATCH_CACHE, or a folder in the user's cache directory."""
+    given = os.environ.get("SELMATCH_CACHE")
+    if given:
+        return Path(given)
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "selmatch" / "kernels"
+
+
+def _written(text: str, key: str) -> Path | None:
+    """The file with a text; None, and a line in the log, where nothing can be written."""
+    try:
+        place = folder()
+        place.mkdir(parents=True, exist_ok=True)
+        path = place / f"kernel_{key}.py"
+        if not (path.is_file() and path.read_text(encoding="utf-8") == text):
+            _write(path, text)
+        if not os.access(place, os.W_OK):
+            raise PermissionError(f"{place} is read-only")
+        return path
+    except (OSError, RuntimeError, UnicodeDecodeError) as error:  # RuntimeError: there is no home
+        _log.info("compiled kernels are not kept on disk: %s", error)
+        return None
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file so that other processes see all of it or nothing."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        # Numba takes another time for another text; two processes that write the same one must agree
+        os.utime(temporary, (0, 0))
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -1,0 +1,105 @@
+"""Relevance labels and clicks as target scores, on a scale that is stated."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from selmatch.arrays.namespaces import NumPy
+from selmatch.batch import prepare, require_inside
+from selmatch.functions import expm1, log
+from selmatch.parameters import number, numbers
+from selmatch.tasks import Anywhere
+
+Array = Any
+
+logger = logging.getLogger(__name__)
+
+_WHO = "labels_to_scores"
+_LOG2 = 0.6931471805599453
+
+
+def labels_to_scores(
+    labels: Any,
+    *,
+    kind: str = "graded",
+    scale: float = 1.0,
+    highest: float = 4.0,
+    impressions: Any = None,
+    prior: tuple[float, float] = (0.5, 0.5),
+) -> Any:
+    r"""Target scores for rankers from graded relevance or from clicks.
+
+    A matching loss feels the scale of its targets: how far apart two grades are decides how steep a link is between
+    them. Choose the scale here, and the loss for that scale (:func:`selmatch.focus` does it from the scores).
+
+    Parameters
+    ----------
+    labels : array
+        Relevance from 0 to ``highest``, or numbers of clicks.
+    kind : {"graded", "gain", "clicks"}
+        "graded": grades equally far apart, from -scale to scale. "gain": 2^label - 1, as in DCG, from -scale to
+        scale, so that the best grades are far apart and the worst close together. "clicks": scale times the log-odds
+        of the click rate; a difference of ``scale`` is a factor e in the odds.
+    scale : float
+        See kind; > 0.
+    highest : float
+        The best grade there can be, > 0, not the best that these data happen to have.
+    impressions : array, optional
+        How often each item was shown; default: once.
+    prior : (clicks, skips)
+        Added to every item, > 0: scores stay finite, and items that were rarely seen stay near the log-odds of the
+        prior. For a click rate r that is usual on your site, (10 r, 10 (1 - r)) trusts it as much as ten impressions.
+
+    Returns
+    -------
+    array or number
+        Of the library and precision of the labels; integers give double precision (convert them first in PyTorch and
+        JAX).
+
+    Examples
+    --------
+    >>> from selmatch.ranking import labels_to_scores
+    >>> labels_to_scores([0, 1, 2, 3, 4], scale=2.0)
+    array([-2., -1.,  0.,  1.,  2.])
+    >>> labels_to_scores([0, 1, 2], kind="gain", highest=2)
+    array([-1.        , -0.33333333,  1.        ])
+    >>> labels_to_scores([0, 3], kind="clicks", impressions=[0, 12]).round(2)
+    array([ 0., -1.])
+    """
+    if kind not in ("graded", "gain", "clicks"):
+        raise ValueError(f"{_WHO}: kind must be 'graded', 'gain' or 'clicks', got {kind!r}.")
+    scale = number(_WHO, "scale", scale, above=0.0)
+    highest = number(_WHO, "highest", highest, above=0.0)
+    if kind == "clicks":
+        return _log_odds(labels, impressions, scale, prior)
+    if impressions is not None:
+        raise ValueError(f"{_WHO}: impressions must be left out for kind={kind!r}, got some.")
+    batch = prepare(_WHO, Anywhere, 0.0, labels, observed="labels")
+    grades = batch.s
+    if batch.space is NumPy:
+        remedy = f" Say highest={float(grades.max(initial=0.0)):g}, or mask it." if (grades > highest).any() else ""
+        require_inside(_WHO, "labels", grades, (grades >= 0) & (grades <= highest), None,
+                       f"lie in [0, {highest:g}]", remedy)  # fmt: skip
+    share = grades / highest if kind == "graded" else expm1(_LOG2 * grades) / expm1(_LOG2 * highest)
+    logger.info("%s: %s labels 0 to %g are scores %g to %g", _WHO, kind, highest, -scale, scale)
+    return batch.finished(scale * (2.0 * share - 1.0))
+
+
+def _log_odds(clicks: Any, impressions: Any, scale: float, prior: Any) -> Any:
+    pseudo = numbers(_WHO, "prior", prior, above=0.0)
+    if len(pseudo) != 2:
+        raise ValueError(f"{_WHO}: prior must be a pair (clicks, skips), got {prior!r}.")
+    good, bad = pseudo
+    batch = prepare(_WHO, Anywhere, 0.0, clicks, observed="labels")
+    clicks, shown = batch.s, 1.0
+    if impressions is not None:
+        shown = prepare(_WHO, Anywhere, 0.0, impressions, observed="impressions").s
+        if shown.shape != clicks.shape:
+            shape, given = tuple(clicks.shape), tuple(shown.shape)
+            raise ValueError(f"{_WHO}: impressions must have the shape of the labels {shape}, got {given}.")
+    if batch.space is NumPy:
+        require_inside(_WHO, "labels", clicks, (clicks >= 0) & (clicks <= shown), None,
+                       "be numbers of clicks, from 0 to the impressions", " Give impressions.")  # fmt: skip
+    logger.info("%s: clicks are scores %g * log((clicks + %g) / (skips + %g))", _WHO, scale, good, bad)
+    return batch.finished(scale * (log(clicks + good) - log(shown - clicks + bad)))

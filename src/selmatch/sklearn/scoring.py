@@ -1,0 +1,96 @@
+"""Scores of predictions under a matching loss, in the order and with the names of scikit-learn's metrics."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.metrics import make_scorer
+
+from selmatch.losses import loss_of
+
+
+def matching_loss_score(y_true: Any, y_pred: Any, loss: Any, *, sample_weight: Any = None) -> float:
+    """The mean matching loss; smaller is better.
+
+    It is smallest, for predictions that may not know more than x, at h^-1(E[h(Y) | x]), not at the mean. Values under
+    different losses cannot be compared.
+
+    Parameters
+    ----------
+    y_true, y_pred : array of shape (n,), or (n, classes) for many classes
+        Observed and predicted scores: in scikit-learn's order, the other way round than ``loss(s_hat, s)``.
+    loss : MatchingLoss, potential or curve
+        What to score with.
+    sample_weight : array of shape (n,), optional
+        Weights of the rows.
+
+    Examples
+    --------
+    >>> from selmatch.sklearn import matching_loss_score
+    >>> matching_loss_score([0.0, 1.0], [0.0, 3.0], Identity())
+    1.0
+    """
+    made = loss_of("matching_loss_score", loss)
+    return float(made(np.asarray(y_pred), np.asarray(y_true), weights=sample_weight))
+
+
+def d2_matching_score(y_true: Any, y_pred: Any, loss: Any, *, sample_weight: Any = None) -> float:
+    """The share of the matching loss of the best constant that the predictions save: 1 is perfect, 0 is a constant.
+
+    ``1 - L(y_pred) / L(best constant)``, as R^2 does for squared error, which it is for ``Identity()``. The best
+    constant is h^-1 of the mean of h(y_true), known only after the fact, so that worse than 0 is possible.
+
+    Parameters
+    ----------
+    y_true, y_pred, loss, sample_weight
+        As for :func:`matching_loss_score`.
+
+    Examples
+    --------
+    >>> from selmatch.sklearn import d2_matching_score
+    >>> d2_matching_score([1.0, 2.0, 3.0], [1.0, 2.0, 4.0], Identity())
+    0.5
+    """
+    made = loss_of("d2_matching_score", loss)
+    y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
+    if len(y_true) < 2:
+        warnings.warn("d2_matching_score is not defined for less than two rows.", UndefinedMetricWarning, stacklevel=2)
+        return math.nan
+    constant = np.broadcast_to(made.minimiser(y_true, sample_weight), y_true.shape)
+    left = matching_loss_score(y_true, y_pred, made, sample_weight=sample_weight)
+    whole = matching_loss_score(y_true, constant, made, sample_weight=sample_weight)
+    if whole == 0.0:
+        return 1.0 if left == 0.0 else 0.0
+    return 1.0 - left / whole
+
+
+def matching_loss_scorer(loss: Any, *, relative: bool = False) -> Callable[..., float]:
+    """A scorer for cross-validation and grid search: the loss with its sign turned, so that greater is better.
+
+    Fix the loss by which you judge before you search over losses to train with: scores under different losses cannot
+    be compared.
+
+    Parameters
+    ----------
+    loss : MatchingLoss, potential or curve
+        What to judge with.
+    relative : bool
+        Whether to give :func:`d2_matching_score` instead, which has no unit.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyRegressor
+    >>> from selmatch.sklearn import matching_loss_scorer
+    >>> scorer = matching_loss_scorer(Identity())
+    >>> scorer(DummyRegressor().fit([[0.0], [0.0]], [0.0, 2.0]), [[0.0]], [4.0])
+    -4.5
+    """
+    made = loss_of("matching_loss_scorer", loss)
+    if relative:
+        return make_scorer(d2_matching_score, loss=made)
+    return make_scorer(matching_loss_score, greater_is_better=False, loss=made)
