@@ -1,4 +1,4 @@
-"""Claim: value and gradient over all pairs of 10^6 items take under 0.2 s with sinh, 0.6 s with sorted links.
+"""Claim: value and gradient over all pairs of 10^6 items take under 0.2 s with linear links, 0.6 s with sorted ones.
 
 On NumPy with two cores, in memory that grows with the number of items, for one list of all items and for many short
 ones. Also shown: processor time, which a busy machine changes less, and the largest memory in multiples of one array.
@@ -16,7 +16,8 @@ import selmatch as sm
 from selmatch.lists import Groups
 from selmatch.pairs import Pairs
 
-GOALS = {"Sinh()": 0.2, "Huber(c=1.0)": 0.6}
+#: seconds for one list, by plan
+GOALS = {"linear": 0.2, "sorted": 0.6}
 CURVES = [
     sm.Sinh(),
     sm.Identity(),
@@ -44,6 +45,11 @@ def arrays(function: Callable[[], object], items: int) -> float:
     return peak / (8 * items)
 
 
+def outcome(curve: sm.Curve, median: float) -> str:
+    goal = GOALS[Pairs(curve).plan]
+    return f"   goal {goal} s: {'met' if median < goal else 'MISSED'}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--items", type=int, default=10**6)
@@ -67,7 +73,7 @@ def main() -> None:
     print(f"{'items of a list':>15} {'plan':>8} {'link':<66} {'median s':>9} {'best s':>7} {'cpu s':>6} {'arrays':>7}")
     for (size, curve), function in cases.items():
         clock, busy = zip(*times[size, curve], strict=True)
-        goal = f"   goal {GOALS[repr(curve)]} s" if repr(curve) in GOALS and size == options.items else ""
+        goal = outcome(curve, statistics.median(clock)) if size == options.items == 10**6 else ""
         print(
             f"{size:15,} {Pairs(curve).plan:>8} {repr(curve)[:66]:<66} {statistics.median(clock):9.3f} "
             f"{min(clock):7.3f} {statistics.median(busy):6.3f} {arrays(function, options.items):7.1f}{goal}"

@@ -20,7 +20,7 @@ def lists(count=25, seed=0):
     return X, X[:, 0] + 0.3 * rng.normal(size=len(X)), sizes
 
 
-def plain_objective(loss, labels, start, kind="newton"):
+def plain_objective(loss, labels, start, kind):
     """What a careful user writes without selmatch.boosting: (scores) -> gradients and curvatures, mean curvature 1."""
     at_start = loss.curvature(np.full(len(labels), start), labels, kind=kind)
     scale = 1.0 / np.mean(at_start)
@@ -34,6 +34,9 @@ def plain_objective(loss, labels, start, kind="newton"):
 
 #: steep sigmoids far from 0, where boosters start by default
 STEEP_AND_FAR = [sm.Sigmoid().affine(alpha=4.0, beta=30.0), sm.Sigmoid().affine(alpha=10.0, beta=-20.0)]
+
+#: at least so many times the loss from there is that from the right start; secants find the way
+DISASTER = {"newton": 100.0, "secant": 1.0}
 
 
 class MyOwn(sm.Curve):

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from boosting_data import STEEP_AND_FAR, lists, plain_objective, regression
+from boosting_data import DISASTER, STEEP_AND_FAR, lists, plain_objective, regression
 from sklearn.base import clone
 
 import selmatch as sm
@@ -79,19 +79,20 @@ def test_weights_of_one_are_no_weights():
     np.testing.assert_array_equal(plain.predict(X), ones.predict(X))
 
 
+@pytest.mark.parametrize("kind", ["secant", "newton"])
 @pytest.mark.parametrize("link", STEEP_AND_FAR, ids=repr)
-def test_steep_and_far_sigmoids_do_not_fail_from_the_default_start(link):
+def test_steep_and_far_sigmoids_do_not_fail_from_the_default_start(link, kind):
     loss = sm.MatchingLoss(link)
     X, y = regression(shift=link.beta)
     y = y.astype(np.float32).astype(float)
     start = loss.minimiser(y)
-    params = {**QUIET, "lambda_l2": 1.0, "objective": plain_objective(loss, y, start)}
+    params = {**QUIET, "lambda_l2": 1.0, "objective": plain_objective(loss, y, start, kind)}
     default = lightgbm.train(params, lightgbm.Dataset(X, y), 30).predict(X)
     begin = np.full(len(y), start)
     right = start + lightgbm.train(params, lightgbm.Dataset(X, y, init_score=begin), 30).predict(X)
-    objective = boosting.lightgbm(loss, curvature="newton", route="python")
+    objective = boosting.lightgbm(loss, curvature=kind, route="python")
     ours = objective.fit(X, y, rounds=30, params={**QUIET, "lambda_l2": 1.0}).predict(X)
-    assert loss(default, y) > 100 * loss(right, y)
+    assert loss(default, y) > DISASTER[kind] * loss(right, y)
     assert loss(ours, y) == pytest.approx(loss(right, y), rel=0.01)
 
 
@@ -167,8 +168,10 @@ def test_a_start_value_that_is_given_twice_is_an_error():
     X, y = regression(shift=3.0)
     objective = boosting.lightgbm(SIGMOID)
     estimator = lightgbm.LGBMRegressor(**ESTIMATOR, **objective.params(y))
-    with pytest.raises(ValueError, match=r"trees must be grown from 0, got an init_score of .* Leave init_score out"):
-        estimator.fit(X, y, init_score=objective.start_scores(len(y)))
+    for begin in (objective.start_scores(len(y)), np.full(len(y), 1.5)):
+        with pytest.raises(ValueError, match=r"trees must be grown from 0, got an init_score of .* Leave init_score"):
+            clone(estimator).fit(X, y, init_score=begin)
+    objective.metric(y, np.full(len(y), 1.5))  # trees of one leaf are no mistake
 
 
 def test_training_goes_on():

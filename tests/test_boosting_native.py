@@ -27,6 +27,7 @@ REGULARISED = {
     ],
     "lightgbm": [
         {}, {"lambda_l2": 3.0}, {"reg_alpha": 2.0}, {"min_child_weight": 6.5}, {"min_gain_to_split": 0.7},
+        {"linear_tree": True, "linear_lambda": 5.0},
         {"max_delta_step": 0.6, "min_gain_to_split": 0.05},  # two leaves at the limit gain nothing
         {"reg_lambda": 0.5, "lambda_l1": 1.0, "min_sum_hessian": 3.3, "min_split_gain": 0.2, "max_delta_step": 0.3},
     ],
@@ -57,6 +58,17 @@ def test_the_native_route_grows_the_same_trees(booster, given, link):
     (python, X, _), (native, *_) = both(booster, link, given, weights)
     pd.testing.assert_frame_equal(structure(python), structure(native))
     np.testing.assert_allclose(python.predict(X), native.predict(X), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["min_child_weight", "min_sum_hessian", "min_sum_hessian_in_leaf"])
+def test_whole_weights_of_leaves_do_not_depend_on_rounding(name):
+    X, y = regression(seed=3)
+    params = {"num_threads": 1, "min_data_in_leaf": 1, name: 8}  # at the start the curvature of 8 rows is about 8
+    python, native = (
+        boosting.lightgbm(LINKS[1], curvature="newton", route=route).fit(X, y, rounds=1, params=params).predict(X)
+        for route in ("python", "native")
+    )
+    np.testing.assert_allclose(python, native, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("booster", REGULARISED)

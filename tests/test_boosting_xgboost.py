@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import xgboost
-from boosting_data import STEEP_AND_FAR, MyOwn, lists, plain_objective, regression
+from boosting_data import DISASTER, STEEP_AND_FAR, MyOwn, lists, plain_objective, regression
 from sklearn.base import clone
 
 import selmatch as sm
@@ -64,18 +64,19 @@ def test_weights_are_duplicated_rows(tree_method, curvature):
     np.testing.assert_allclose(weighted.predict(X), duplicated.predict(X), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["secant", "newton"])
 @pytest.mark.parametrize("link", STEEP_AND_FAR, ids=repr)
-def test_steep_and_far_sigmoids_do_not_fail_from_the_default_start(link):
+def test_steep_and_far_sigmoids_do_not_fail_from_the_default_start(link, kind):
     loss = sm.MatchingLoss(link)
     X, y = regression(shift=link.beta)
     data = xgboost.DMatrix(X, label=y)
     start = loss.minimiser(y)
-    by_hand = plain_objective(loss, data.get_label().astype(float), start)
+    by_hand = plain_objective(loss, data.get_label().astype(float), start, kind)
     default = xgboost.train(QUIET, data, 30, obj=by_hand)
     right = xgboost.train({**QUIET, "base_score": start}, data, 30, obj=by_hand)
-    ours = train(boosting.xgboost(loss, curvature="newton", route="python"), data, 30)
+    ours = train(boosting.xgboost(loss, curvature=kind, route="python"), data, 30)
     disaster, reached, expected = (loss(b.predict(data).astype(float), y) for b in (default, ours, right))
-    assert disaster > 100 * expected
+    assert disaster > DISASTER[kind] * expected
     assert reached == pytest.approx(expected, rel=0.01)
 
 
@@ -160,13 +161,13 @@ def test_changed_labels_of_a_matrix_are_noticed():
     np.testing.assert_array_equal(train(objective, data).predict(data), fresh.predict(data))
 
 
-def test_scores_that_leave_the_domain_are_an_error():
+def test_scores_at_which_the_link_overflows_are_an_error():
     X, y = regression()
-    objective = boosting.xgboost(sm.Log())
-    data = xgboost.DMatrix(X, label=np.exp(y))
+    objective = boosting.xgboost(sm.Exp())
+    data = xgboost.DMatrix(X, label=y)
     objective.params(data)
-    with pytest.raises(ValueError, match=r"scores must stay in .* Cap the link, or lower the learning rate"):
-        objective(np.linspace(-1.0, 1.0, len(y), dtype=np.float32), data)
+    with pytest.raises(ValueError, match=r"scores must stay where the link Exp\(\) is finite, .* Cap the link"):
+        objective(np.linspace(-1.0, 1e4, len(y), dtype=np.float32), data)
 
 
 def test_a_worker_without_rows_does_no_harm():
@@ -260,6 +261,19 @@ def test_early_stopping_follows_the_matching_loss():
     )  # fmt: skip
     estimator.fit(X[:200], y[:200], eval_set=[(X[200:], y[200:])], verbose=False)
     assert estimator.best_iteration == model.best_iteration
+
+
+@pytest.mark.parametrize("gain", [1e-3, 1e-6])
+def test_early_stopping_sees_all_digits_of_a_small_loss(gain):
+    X, y = regression()
+    options = {"rounds": 60, "params": QUIET, "validation": (X[200:], y[200:]), "early_stopping": 4}
+    large, small = (
+        boosting.xgboost(sm.Identity().affine(gain=factor)).fit(X[:200], y[:200], **options) for factor in (1.0, gain)
+    )
+    assert small.best_iteration == large.best_iteration > 10
+    np.testing.assert_allclose(
+        small.history[boosting.METRIC], gain * np.array(large.history[boosting.METRIC]), rtol=1e-4
+    )
 
 
 def test_quantile_matrices_and_cross_validation():

@@ -338,7 +338,7 @@ focus("high", data=y, top=0.0)
 focus("high", data=y, strength=0.5)
     ValueError: focus: strength must be >= 1, got 0.5.
 focus("high", data=y, gamma=2.0)
-    ValueError: focus: gamma must be left out for single scores, got 2.0. For lists say classes=True.
+    ValueError: focus: gamma must be left out for single scores, got 2.0. For lists say of='lists'.
 focus("high", data=[])
     ValueError: focus: data must hold at least 2 different scores, got shape (0,).
 focus("high", data=[2.0, 2.0, 2.0])
@@ -365,7 +365,7 @@ focus("high", data=np.ones((4, 3)))
     ValueError: focus: data must have 1 dimension, got shape (4, 3). For one loss of single scores give one column, or \
 data.ravel(); for lists of scores say classes=True.
 focus("high", data=y, classes=True)
-    ValueError: focus: data must have rows of scores (2 dimensions) with classes=True, got shape (20,). Leave ...
+    ValueError: focus: data must have rows of scores (2 dimensions) with classes=True, got shape (20,). For flat ...
 focus("high", data=y, weights=[1.0, 2.0])
     ValueError: focus: weights must have one entry per row (20), got shape (2,).
 focus("high", data=y, weights=-y)

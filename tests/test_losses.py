@@ -133,9 +133,20 @@ def test_the_secant_is_gradient_over_distance_and_the_slope_without_distance(los
     if isinstance(loss.potential, sm.CompositeSoftmax):
         near, steps = s + 0.05 * (s_hat - s), (np.arange(2000) + 0.5)[:, None, None] / 2000
         mean = np.mean(loss.curvature(s + steps * (near - s)), axis=0)
-        close(loss.curvature(near, s, kind="secant"), mean, 1e-3, 1e-6)
+        u = near - s
+        longest = np.maximum(np.max(np.abs(u[..., None] - u[..., None, :]), axis=-1), np.abs(u))
+        least = np.abs(loss.grad(near, s)) / np.where(longest > 0, longest, 1.0)
+        close(loss.curvature(near, s, kind="secant"), np.maximum(mean, least), 1e-3, 1e-6)
     else:
         close((secant * (s_hat - s))[moved], loss.grad(s_hat, s)[moved], 1e-12, 1e-300)
+
+
+def test_the_secant_of_many_classes_does_not_miss_a_narrow_steep_region():
+    loss = sm.MatchingLoss(sm.CompositeSoftmax(sm.Sigmoid().affine(alpha=500.0)))
+    s, u = np.array([[-0.5, 0.1, 0.4]] * 3), np.diag([1.03, -0.87, -0.9])
+    secant, gradient = loss.curvature(s + u, s, kind="secant"), loss.grad(s + u, s)
+    assert np.all(np.abs(np.diag(gradient)) > 1e-3)
+    assert np.all(np.diag(secant) >= 0.999 * np.diag(gradient) / np.diag(u))
 
 
 # ------------------------------------------------------------------------------------------------- what is elicited

@@ -157,17 +157,90 @@ def test_linear_sums_have_twelve_digits(link, count, spread, size, shift):
         assert max(errors) <= 1e-12
 
 
+def moves_of_some(name: str, spread: float, size: float) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of 12 items, of which several move together: exactly, so that all scores are multiples of 2^-42."""
+    rng = np.random.default_rng(0)
+    s = np.sort(rng.uniform(-0.5 * spread, 0.5 * spread, 12))
+    u = np.zeros(12)
+    if name == "two groups":
+        u = rng.choice([0.0, size], 12)
+    elif name == "one mover":
+        u[-1] = size
+    elif name == "all but one":
+        u[1:] = size
+    else:  # an outlier, and an item that moves with it
+        s = 1e-3 * rng.normal(size=12)
+        s[0], u = spread, size * rng.normal(size=12)
+        u[1] = u[0]
+    s, u = (np.round(z * 2.0**42) / 2.0**42 for z in (s, u))
+    return s + u, s
+
+
+@pytest.mark.parametrize("link", CLOSED)
+@pytest.mark.parametrize("name", ["two groups", "one mover", "all but one", "outlier"])
+@pytest.mark.parametrize(("spread", "size"), [(1e-3, 1e-8), (30.0, 1e-3), (300.0, 1e-8), (300.0, 20.0)])
+def test_items_that_move_together_do_not_feel_each_other(link, name, spread, size):
+    s_hat, s = moves_of_some(name, spread, size)
+    with mpmath.workdps(200):  # differences of e^300 and of e^-300
+        value, gradient, sizes = exact_sums(link, s_hat, s)
+        found, slopes = Pairs(CLOSED[link]).value_and_gradient(s_hat, s, one_list(12))
+        assert abs(mpmath.mpf(float(found[0])) - value) <= 1e-12 * value
+        for g, e, t in zip(slopes, gradient, sizes, strict=True):
+            assert abs(mpmath.mpf(float(g)) - e) <= 1e-12 * t
+
+
 @pytest.mark.parametrize("curve", LINEAR[:6], ids=repr)
 @pytest.mark.parametrize("size", [1e-8, 1.0])
 def test_linear_sums_agree_with_blocked_ones(curve, size):
     rng = np.random.default_rng(1)
-    s = rng.uniform(0.0, 100.0, 1000)
-    s_hat, lists = s + size * rng.normal(size=1000), one_list(1000)
+    s = rng.uniform(0.0, 300.0, 2000)
+    s_hat, lists = s + size * rng.normal(size=2000), one_list(2000)
     value, gradient = Pairs(curve).value_and_gradient(s_hat, s, lists)
-    ones = Pairs(curve, gap=np.ones_like)
-    expected, slopes = ones.value_and_gradient(s_hat, s, lists)
+    expected, slopes, curvature = Pairs(curve, gap=np.ones_like).sums(s_hat, s, lists, ("value", "gradient", "secant"))
     assert value == pytest.approx(expected, rel=1e-12)
-    assert_within(gradient, slopes, 1e-12 * Naive(curve, s_hat, s, lists).moved)
+    # no term of a gradient exceeds the pair's curvature times the longest move: half of the sum of all terms or more
+    assert_within(gradient, slopes, 1e-12 * np.maximum(np.abs(slopes), 0.1 * size * curvature))
+
+
+def test_wide_lists_overflow_instead_of_being_wrong():
+    s = np.array([0.0, 1450.0, 3000.0])
+    value, gradient = Pairs(sm.Sinh()).value_and_gradient(s + np.array([0.0, 0.0, 1.0]), s, one_list(3))
+    assert np.isinf(value[0])
+    assert gradient[2] == np.inf
+    assert gradient[0] == -np.inf
+    assert np.isnan(gradient[1])  # which has no share of either end, and is not 0
+
+
+def test_sorted_values_are_never_negative():
+    rng = np.random.default_rng(4)
+    for curve in (sm.Huber(), sm.ReLU(), sm.SmeLU()):
+        for seed_size in (1e-12, 1e-9):
+            s = rng.uniform(0.0, 1000.0, 60)
+            groups = Groups(torch.zeros(60, dtype=torch.int64), 1)
+            value = Pairs(curve).value(torch.tensor(s + seed_size * rng.normal(size=60)), torch.tensor(s), groups)
+            assert value[0] >= 0.0
+
+
+@pytest.mark.parametrize("curve", [sm.Huber(c=0.01), sm.Sign(), sm.Identity().capped(-0.01, 0.02)], ids=repr)
+def test_secants_of_short_lists_are_exact_and_of_long_ones_not_too_small(curve):
+    s_hat, s, lists = scores(np.array([5, 64, 0, 300]))
+    pairs, naive = Pairs(curve), Naive(curve, s_hat, s, lists)
+    secant = pairs.curvature(s_hat, s, lists, "secant")
+    np.testing.assert_allclose(secant[:69], naive.secant[:69], rtol=1e-9, atol=1e-12)
+    lowest, highest = lists.ends(s_hat - s)
+    longest = np.maximum(highest - (s_hat - s), (s_hat - s) - lowest)
+    assert np.all(secant >= 0.999 * np.abs(naive.gradient) / longest)
+    assert pairs.plan == "sorted"
+
+
+def test_the_number_of_threads_is_that_of_kernels(monkeypatch):
+    s_hat, s, lists = scores(np.array([2**15 + 10, 2**15 + 5]))
+    expected = Pairs(sm.Huber()).value(s_hat, s, lists)
+    made = []
+    monkeypatch.setattr(walk, "threads", lambda: 1)
+    monkeypatch.setattr(walk, "ThreadPoolExecutor", lambda **options: made.append(options))
+    np.testing.assert_array_equal(Pairs(sm.Huber()).value(s_hat, s, lists), expected)
+    assert not made
 
 
 @pytest.mark.parametrize("curve", SORTED, ids=repr)
@@ -314,9 +387,9 @@ def test_a_list_alone_is_the_same_list_among_others(curve, monkeypatch):
 @pytest.mark.parametrize("curve", [sm.Identity() + sm.Sinh().affine(alpha=0.1), *SORTED], ids=repr)
 @pytest.mark.parametrize("scale", [1.3, 50.0])
 def test_long_lists_have_the_sums_of_short_ones(curve, scale, monkeypatch):
-    s_hat, s, lists = scores(np.array([700]), scale=scale)
+    s_hat, s, lists = scores(np.array([300]), scale=scale)
     short = Pairs(curve).value_and_gradient(s_hat, s, lists)
-    monkeypatch.setattr(walk, "LONG", 500)
+    monkeypatch.setattr(walk, "LONG", 200)
     monkeypatch.setattr(walk, "PIECE", 128)
     long = Pairs(curve).value_and_gradient(s_hat, s, lists)
     naive = Naive(curve, s_hat, s, lists)

@@ -125,6 +125,39 @@ def test_the_secant_of_lists_is_the_mean_of_the_diagonal():
         np.testing.assert_allclose(secant, mean, rtol=1e-4)
 
 
+NARROW = [
+    (pairwise, sm.Huber(c=0.01)), (pairwise, sm.Identity().capped(-0.01, 0.01)), (pairwise, sm.Sign()),
+    (pairwise, sm.Sinh().affine(alpha=40.0)), (listwise, sm.CompositeSoftmax(sm.Sigmoid().affine(alpha=500.0))),
+    (listwise, sm.CompositeSoftmax(sm.Identity().capped(-0.01, 0.01) + sm.Constant(1.0))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.tensor], ids=["numpy", "torch"])
+@pytest.mark.parametrize(("kind", "loss"), NARROW, ids=names)
+def test_secants_do_not_miss_narrow_steep_regions(kind, loss, make):
+    rng = np.random.default_rng(0)
+    s, moves = rng.normal(size=(2, 3, 80))
+    for u in (moves, np.where(np.arange(80) == 4, moves, 0.0)):  # of all items, of one
+        secant = np.asarray(kind.curvature(make(s + u), make(s), loss, kind="secant"))
+        gradient = np.asarray(kind.grad(make(s + u), make(s), loss))
+        longest = np.max(np.abs(u[:, :, None] - u[:, None]), axis=2)
+        assert np.all(secant >= 0.999 * np.abs(gradient) / np.maximum(longest, np.abs(u)))
+    assert np.all(gradient[:, 4] != 0)
+
+
+def test_secants_of_smooth_lists_are_not_raised_where_an_item_stays():
+    s_hat, s = np.zeros(4), np.array([1e-9, -1.0, 1.0, 2.0])  # gradient over own move would be 1e8
+    for kind, loss in (PAIRS[0], LISTS[0], LISTS[1]):
+        steps = [s + t * (s_hat - s) for t in (np.arange(200) + 0.5) / 200]
+        mean = np.mean([kind.curvature(z, s, loss) for z in steps], axis=0)
+        np.testing.assert_allclose(kind.curvature(s_hat, s, loss, kind="secant"), mean, rtol=1e-2)
+
+
+def test_secants_of_lists_far_apart():
+    secant = listwise.curvature([70.0, 0.0], [0.0, 100.0], sm.CompositeSoftmax(), kind="secant")
+    np.testing.assert_allclose(secant, 1 / 170, rtol=1e-12)
+
+
 @pytest.mark.parametrize("loss", [loss for _, loss in LISTS], ids=repr)
 def test_parts_are_those_of_the_matching_loss(loss):
     s_hat, s = some_lists()
@@ -139,7 +172,8 @@ def test_constant_scalings_are_the_softmax_loss_of_rax_and_optax():
     (wide_hat, where), (wide, _) = padded(s_hat, fill=0.0), padded(s, fill=0.0)
     shares = np.where(where, np.exp(wide), 0.0)
     shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-30)
-    theirs, slope = jax.value_and_grad(lambda z: rax.softmax_loss(z, shares, where=where))(jnp.asarray(wide_hat))
+    softmax_of_rax = jax.jit(jax.value_and_grad(lambda z: rax.softmax_loss(z, shares, where=where)))
+    theirs, slope = softmax_of_rax(jnp.asarray(wide_hat))
     softmax, options = sm.CompositeSoftmax(), {"where": where, "reduction": "mean"}
     mixed = listwise.value_and_grad(wide_hat, shares, softmax, targets="probabilities", conjugate=False, **options)
     ours = listwise.value_and_grad(wide_hat, wide, softmax, **options)
@@ -156,8 +190,8 @@ def test_constant_scalings_are_the_softmax_loss_of_rax_and_optax():
     own = listwise(
         s_hat, flat, softmax, segments=Sizes(SIZES), targets="probabilities", conjugate=False, reduction="none"
     )
-    for a, b, value in zip(rows(s_hat), rows(flat), own, strict=True):
-        assert value == pytest.approx(float(young(a, b)) if len(a) else 0.0, rel=1e-6, abs=1e-6)
+    a, b = rows(s_hat)[3], rows(flat)[3]
+    assert own[3] == pytest.approx(float(jax.jit(young)(a, b)), rel=1e-6, abs=1e-6)
     for convert in (ARRAYS["torch"], ARRAYS["jax"]):
         arrays = convert(wide_hat), convert(shares)
         mask = torch.tensor(where) if convert is ARRAYS["torch"] else jnp.asarray(where)
@@ -234,7 +268,8 @@ def test_all_forms_of_lists_give_the_same_numbers_bit_for_bit(kind, loss, dtype,
 @pytest.mark.parametrize(("kind", "loss"), FEW, ids=names)
 def test_all_forms_of_lists_give_the_same_numbers_bit_for_bit_in_jax(kind, loss):
     def call(*scores, **options):
-        return kind(*scores, loss, **options), *kind.value_and_grad(*scores, loss, **options)
+        value, gradient = kind.value_and_grad(*scores, loss, **options)
+        return kind(*scores, loss, **options), value, gradient
 
     same_numbers(jnp.asarray, np.float32, call, every_form(*some_lists(np.float32)))
 
@@ -312,18 +347,59 @@ def test_jax_differentiates_to_the_gradient_and_takes_traced_segments():
     assert not np.any(by_id[4:])
 
 
-def test_compiled_by_torch_without_breaks():
-    s_hat, s = map(torch.tensor, some_lists())
-    ids = torch.tensor(np.repeat([4, 2, 0, 9, 5], SIZES))
-    kind, loss = LISTS[1]
-    compiled = torch.compile(lambda z: kind(z, s, loss, segments=ids), backend="aot_eager", fullgraph=True)
+COMPILED = {
+    "ids": lambda: ((11,), {"segments": torch.tensor(np.repeat([4, 2, 0, 9, 5], SIZES))}),
+    "sizes": lambda: ((11,), {"segments": Sizes(torch.tensor(SIZES))}),
+    "rows": lambda: ((2, 5), {}),
+    "mask": lambda: ((2, 5), {"where": torch.arange(5) < torch.tensor([[2], [5]])}),
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "kind", "loss", "backend"),
+    [("ids", *LISTS[1], "aot_eager"), ("ids", *PAIRS[0], "aot_eager"), ("rows", *POINTS[0], "eager"),
+     ("rows", pairwise, sm.Huber(), "eager"), ("rows", *PAIRS[2], "eager"),
+     *((form, *LISTS[1], "eager") for form in ("sizes", "rows", "mask"))],
+    ids=repr,
+)  # fmt: skip
+def test_compiled_by_torch_without_breaks(form, kind, loss, backend):
+    torch._dynamo.reset()  # which counts compilations of one line
+    shape, options = COMPILED[form]()
+    s_hat, s = (torch.tensor(x[: math.prod(shape)]).reshape(shape) for x in some_lists())
+    compiled = torch.compile(lambda z: kind(z, s, loss, **options), backend=backend, fullgraph=True)
     s_hat.requires_grad_()
     value = compiled(s_hat)
     value.backward()
-    assert value.item() == pytest.approx(kind(s_hat, s, loss, segments=ids).item(), rel=1e-13)
-    np.testing.assert_allclose(
-        s_hat.grad, kind.grad(s_hat.detach(), s, loss, segments=ids, reduction="mean"), atol=1e-14
-    )
+    assert value.item() == pytest.approx(kind(s_hat.detach(), s, loss, **options).item(), rel=1e-13)
+    expected = kind.grad(s_hat.detach(), s, loss, reduction="mean", **options)
+    np.testing.assert_allclose(s_hat.grad, expected, atol=1e-14)
+
+
+# PyTorch's own, when it first differentiates forwards
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("loss", [loss for _, loss in PAIRS], ids=repr)
+def test_torch_transforms_pairs(loss):
+    s_hat, s = (torch.tensor(x[:10]).reshape(2, 5) for x in some_lists())
+    where = torch.arange(5) < torch.tensor([[2], [5]])
+    mapped = torch.func.vmap(torch.func.grad(lambda z, s, m: pairwise(z, s, loss, where=m)))(s_hat, s, where)
+    np.testing.assert_allclose(mapped, pairwise.grad(s_hat, s, loss, where=where), rtol=1e-12, atol=1e-14)
+    hessian = torch.func.hessian(lambda z: pairwise(z, s[0], loss))(s_hat[0])
+    np.testing.assert_allclose(torch.diag(hessian), pairwise.curvature(s_hat[0], s[0], loss), rtol=1e-12)
+
+
+def test_jax_pushes_numpy_arrays_forward_through_pairs():
+    s_hat, s = some_lists()
+    value, rise = jax.jvp(lambda z: pairwise(z, s, sm.Identity()), (s_hat,), (np.ones_like(s),))
+    assert float(value) == pytest.approx(pairwise(s_hat, s, sm.Identity()), rel=1e-5)
+    assert float(rise) == pytest.approx(0.0, abs=1e-5)
+
+
+def test_traced_borders_that_do_not_fit_give_nan():
+    s_hat, s = (jnp.asarray(x) for x in some_lists())
+    value = jax.jit(lambda borders: pointwise(s_hat, s, sm.Identity(), segments=borders))
+    assert jnp.isfinite(value(Sizes(jnp.asarray([5, 6]))))
+    assert jnp.isnan(value(Sizes(jnp.asarray([5, 5]))))
+    assert jnp.isnan(value(Offsets(jnp.asarray([1, 5, 11]))))
 
 
 def test_gamma_of_a_list_learns_though_lists_are_empty():
@@ -393,6 +469,18 @@ def test_lists_far_apart_in_weight_and_infinite_losses_stay_apart():
     s_hat, s = np.array([800.0, 0.0, 1.0, 0.0]), np.zeros(4)
     found = pairwise(s_hat, s, sm.Sinh(), segments=Sizes([2, 2]), weights=[0.0, 1.0], reduction="none")
     np.testing.assert_allclose(found, [0.0, math.cosh(1.0) - 1.0], rtol=1e-14)
+
+
+def test_products_that_overflow_are_infinite_without_a_warning():
+    options = {"segments": [0, 0], "weights": [1e10]}
+    assert pairwise([700.0, 0.0], [0.0, 0.0], sm.Sinh(), reduction="none", **options) == math.inf
+    assert pairwise.grad([700.0, 0.0], [0.0, 0.0], sm.Sinh(), **options)[0] == math.inf
+
+
+def test_ids_may_exceed_signed_integers():
+    ids = np.array([2**63 + 1, 2**63 + 1, 5], dtype=np.uint64)
+    found = pointwise([1.0, 1.0, 3.0], [0.0] * 3, sm.Identity(), segments=ids, weights=[1.0, 10.0], reduction="none")
+    np.testing.assert_array_equal(found, [4.5, 5.0])
 
 
 @pytest.mark.parametrize(("kind", "loss"), FEW, ids=names)
@@ -488,7 +576,7 @@ WRONG = {
         lambda: pairwise.grad(TWO, TWO, sm.Sinh(), segments=Offsets([0, 1])),
     "pairwise: Offsets must not decrease, got 1 at index 2.":
         lambda: pairwise(TWO, TWO, sm.Sinh(), segments=Offsets([0, 2, 1, 2])),
-    "pairwise: Offsets must have 1 dimension, got shape (0,).":
+    "pairwise: Offsets must have one entry more than there are lists, got none.":
         lambda: pairwise(TWO, TWO, sm.Sinh(), segments=Offsets([])),
     "pointwise: segments must be integers, got dtype float64.":
         lambda: pointwise(TWO, TWO, sm.Sinh(), segments=[0.0, 1.0]),
@@ -519,12 +607,30 @@ WRONG = {
     "pairwise: loss must be a MatchingLoss, a potential or a curve, got 'sinh'.": lambda: pairwise(ROWS, ROWS, "sinh"),
     "pairwise: pair_weights must be a function of the size of a difference, got 2.0.":
         lambda: pairwise(ROWS, ROWS, sm.Sinh(), pair_weights=2.0),
+    "pairwise.plan: pair_weights must be a function of the size of a difference, got 3.":
+        lambda: pairwise.plan(sm.Sinh(), pair_weights=3),
+    "pairwise: pair_weights must be finite and >= 0, got -1.0 for the size of difference 1.0.":
+        lambda: pairwise(TWO, TWO, sm.Sinh(), pair_weights=lambda gap: -gap),
+    "pairwise: pair_weights must be finite and >= 0, got nan for the size of difference 1.0.":
+        lambda: pairwise(TWO, TWO, sm.Sinh(), pair_weights=lambda gap: math.nan * gap),
+    "pairwise: pair_weights must give a number for every difference, here of shape (1, 2), got NoneType.":
+        lambda: pairwise(TWO, TWO, sm.Sinh(), pair_weights=lambda gap: None),
+    "pairwise: pair_weights must give a number for every difference, here of shape (1, 2), got shape (3,).":
+        lambda: pairwise(TWO, TWO, sm.Sinh(), pair_weights=lambda gap: np.ones(3)),
+    "listwise: where must have the shape of the scores (2, 3), got (3,).":
+        lambda: listwise(ROWS, ROWS, SOFTMAX, where=np.ones(3, dtype=bool)),
+    "listwise: conjugate must be left out for targets='scores', got False.":
+        lambda: listwise(ROWS, ROWS, SOFTMAX, conjugate=False),
     "pointwise: options must be among 'where', 'segments', 'weights', 'reduction', 'num_items', got 'mask'.":
         lambda: pointwise(ROWS, ROWS, sm.Sinh(), mask=True),
     "listwise: targets must be 'scores' or 'probabilities', got 'labels'.":
         lambda: listwise(ROWS, ROWS, SOFTMAX, targets="labels"),
     "listwise: s must be probabilities that sum to 1 over the list, got 0.0 at index (0, 0). Normalise each list":
         lambda: listwise(ROWS, ROWS, SOFTMAX, targets="probabilities"),
+    "listwise: s must be probabilities that sum to 1 over the list, got 0.0 at index (1, 0).":
+        lambda: listwise(ROWS, [[0.5, 0.5, 0], [0, 0, 0.0]], SOFTMAX, targets="probabilities", where=ROWS == 0),
+    "listwise: the scaling must be constant, and anchor left out, for targets='probabilities', got Comp":
+        lambda: listwise(ROWS, ROWS + 1 / 3, sm.CompositeSoftmax(sm.Sinh()), targets="probabilities"),
     "listwise.curvature: kind must be 'newton' for targets='probabilities', got 'secant'.":
         lambda: listwise.curvature(ROWS, ROWS + 1 / 3, SOFTMAX, targets="probabilities", kind="secant"),
     "pairwise.curvature: kind must be 'newton' or 'secant', got 'gauss'.":
@@ -540,12 +646,23 @@ WRONG = {
     "labels_to_scores: kind must be 'graded', 'gain' or 'clicks', got 'stars'.":
         lambda: labels_to_scores([2], kind="stars"),
     "labels_to_scores: impressions must be left out for kind='graded'": lambda: labels_to_scores([2], impressions=[3]),
+    "labels_to_scores: prior must be left out for kind='gain'":
+        lambda: labels_to_scores([2], kind="gain", prior=(1, 1)),
+    "labels_to_scores: highest must be left out for kind='clicks'":
+        lambda: labels_to_scores([1], kind="clicks", highest=2),
+    "labels_to_scores: labels must be finite, got nan at index 1. Drop it": lambda: labels_to_scores([1.0, math.nan]),
     "labels_to_scores: impressions must have the shape of the labels (1,), got (2,).":
         lambda: labels_to_scores([2], kind="clicks", impressions=[3, 3]),
     "labels_to_scores: prior must be a pair (clicks, skips), got (1.0,).":
         lambda: labels_to_scores([1], kind="clicks", prior=(1.0,)),
     "focus: the word for pairs must be one of 'extremes', 'middle', got 'high'.":
         lambda: sm.focus("high", data=[[0, 1, 2]], of="pairs"),
+    "focus: classes must be left out for of='pairs', got True.":
+        lambda: sm.focus("middle", data=ROWS, of="pairs", classes=True),
+    "focus: data must have rows of scores (2 dimensions) with of='lists', got shape (2,). For flat scores give":
+        lambda: sm.focus("high", data=TWO, of="lists"),
+    "focus: gamma must be left out for pairs, got 2.0.":
+        lambda: sm.focus("middle", data=ROWS, of="pairs", gamma=2.0),
     "focus: of must be one of 'rows', 'pairs', 'lists', got 'list'. Did you mean 'lists'?":
         lambda: sm.focus("high", data=ROWS, of="list"),
     "focus: segments must be left out for rows": lambda: sm.focus("high", data=TWO, segments=[0, 0]),
@@ -589,6 +706,20 @@ def test_labels_become_scores_on_a_stated_scale(array, caplog):
         array([0.0, 3.0]), kind="clicks", impressions=array([0.0, 9.0]), prior=(1.0, 2.0), scale=2.0
     )
     np.testing.assert_allclose(np.asarray(clicks), [2 * math.log(0.5), 2 * math.log(4 / 8)], rtol=1e-14)
+
+
+def test_labels_that_nobody_may_look_at_are_nan_outside_of_their_range():
+    graded = labels_to_scores(torch.tensor([-1.0, 4.0, 5.0]))
+    assert graded.isnan().tolist() == [True, False, True]
+    clicks = labels_to_scores(torch.tensor([0.0, 3.0, 13.0]), kind="clicks", impressions=[0, 12, 12])
+    np.testing.assert_allclose(clicks[:2], [0.0, math.log(3.5 / 9.5)], rtol=1e-6)
+    assert clicks[2].isnan()
+    for labels in (torch.tensor([3.0]), np.array([3.0])):
+        assert labels_to_scores(labels, kind="clicks", impressions=12)[0] == clicks[1]
+
+
+def test_gains_of_high_grades_do_not_overflow():
+    assert labels_to_scores([0.0, 1999.0, 2000.0], kind="gain", highest=2000).tolist() == [-1.0, 0.0, 1.0]
 
 
 @pytest.mark.parametrize("word", ["extremes", "middle"])

@@ -11,11 +11,10 @@ from sklearn.linear_model import PoissonRegressor, Ridge
 
 import selmatch as sm
 from conftest import KINKED, SMOOTH, VECTORS, points_inside
-from selmatch.sklearn import SelectiveLinearModel, matching_loss_score, solving
+from selmatch.sklearn import SelectiveLinearModel, solving
 
-RANDOM = np.random.default_rng(0)
-X = RANDOM.normal(size=(80, 3)) * [1.0, 100.0, 0.01] + [0.0, 2000.0, 0.0]
-NOISE = RANDOM.normal(size=80)
+_features, NOISE = np.split(np.random.default_rng(0).normal(size=320), [240])
+X = _features.reshape(80, 3) * [1.0, 100.0, 0.01] + [0.0, 2000.0, 0.0]
 SIGNAL = (X - X.mean(axis=0)) @ [1.0, 0.005, 50.0]
 
 
@@ -24,10 +23,6 @@ def targets(curve):
     low, high = points_inside(curve)[[0, -1]]
     values = SIGNAL + NOISE
     return low + (high - low) * (0.5 + 0.25 * np.tanh(0.5 * values))
-
-
-def mean_loss(model, y, alpha):
-    return matching_loss_score(y, model.predict(X), model.loss_) + 0.5 * alpha * np.sum(model.coef_**2)
 
 
 CONTINUOUS = [curve for curve in [*SMOOTH, *KINKED] if curve.continuous]
@@ -73,7 +68,7 @@ def test_an_exponential_link_with_targets_in_link_space_is_poisson_regression():
 
 @pytest.mark.parametrize("loss", [None, sm.Sigmoid()], ids=str)
 def test_weights_are_repeated_rows(loss):
-    y, repeats = SIGNAL + NOISE, RANDOM.integers(0, 4, size=len(X))
+    y, repeats = SIGNAL + NOISE, np.random.default_rng(2).integers(0, 4, size=len(X))
     weighted = SelectiveLinearModel(loss).fit(X, y, sample_weight=repeats)
     repeated = SelectiveLinearModel(loss).fit(np.repeat(X, repeats, axis=0), np.repeat(y, repeats))
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-10)
@@ -81,7 +76,7 @@ def test_weights_are_repeated_rows(loss):
 
 
 def test_sparse_features_and_conjugate_gradients_give_the_same_coefficients(monkeypatch):
-    narrow = np.where(RANDOM.random((80, 5)) < 0.5, 0.0, RANDOM.normal(size=(80, 5)))
+    narrow = np.maximum(np.random.default_rng(3).normal(size=(80, 5)), 0.0)
     y = narrow @ np.arange(5.0) + NOISE
     dense = SelectiveLinearModel().fit(narrow, y)
     for container in (sparse.csr_array, sparse.csc_matrix):
@@ -96,7 +91,7 @@ def test_sparse_features_and_conjugate_gradients_give_the_same_coefficients(monk
 
 
 def test_more_features_than_rows_fit_exactly():
-    wide = RANDOM.normal(size=(10, 30))
+    wide = np.random.default_rng(4).normal(size=(10, 30))
     model = SelectiveLinearModel(alpha=0.0).fit(wide, NOISE[:10])
     np.testing.assert_allclose(model.predict(wide), NOISE[:10], atol=1e-8)
 
@@ -168,6 +163,7 @@ def test_it_pickles():
         ({"alpha": -1.0}, SIGNAL, ValueError, "SelectiveLinearModel: alpha must be >= 0, got -1.0."),
         ({"tol": 0.0}, SIGNAL, ValueError, "SelectiveLinearModel: tol must be > 0, got 0.0."),
         ({"max_iter": 0}, SIGNAL, ValueError, "SelectiveLinearModel: max_iter must be >= 1, got 0.0."),
+        ({"max_iter": 2.5}, SIGNAL, ValueError, "SelectiveLinearModel: max_iter must be a whole number, got 2.5."),
         ({"loss": "mse"}, SIGNAL, TypeError, "SelectiveLinearModel: loss must be a MatchingLoss"),
         ({"loss": sm.PerLabel({0.0: sm.Exp()})}, SIGNAL, TypeError, "SelectiveLinearModel: loss must have a single"),
         ({"loss": sm.Log()}, SIGNAL, ValueError, "SelectiveLinearModel: the labels must lie in (0, inf)"),

@@ -24,7 +24,9 @@ def attainable(potential: Any, batch: Batch) -> tuple[Array, str, Array]:
             return y == y, "be numbers", y
         share = row_sum(y) / value
         # soft labels in half precision add up to 1 only roughly
-        fits = (functions.abs(share - 1.0) <= 0.01) | (share == 0.0 if batch.present is not None else share != share)
+        fits = functions.abs(share - 1.0) <= 0.01
+        if batch.present is not None:  # a row of which all is masked has no targets
+            fits = fits | (row_sum(where(batch.present, 1.0 + 0.0 * y, 0.0 * y)) == 0.0)
         factor = "" if value == 1.0 else f"{value:g} times "
         return fits & (y / value >= 0.0), f"be {factor}probabilities that sum to 1 over the classes", y
     values: Interval = (potential.curve if isinstance(potential, Separable) else potential).range

@@ -228,7 +228,7 @@ def _between(outside: float, inside: float) -> float:
     return middle if middle > outside else inside
 
 
-def _sample(data: Any, weights: Any, of: str, segments: Any) -> tuple[_Sample, np.ndarray]:
+def _sample(data: Any, weights: Any, of: str, segments: Any, said: str) -> tuple[_Sample, np.ndarray]:
     """The checked scores in one row (or their differences, for pairs), and the sizes of lists."""
     array = real_array("focus", "data", data)
     if of == "rows" and array.ndim != 1:
@@ -237,12 +237,11 @@ def _sample(data: Any, weights: Any, of: str, segments: Any) -> tuple[_Sample, n
             "For one loss of single scores give one column, or data.ravel(); for lists of scores say classes=True."
         )
     if of != "rows" and array.ndim != (2 if segments is None else 1):
-        said, form = ("segments", "flat scores (1 dimension)") if segments is not None else (
-            "classes=True" if of == "lists" else f"of={of!r}", "rows of scores (2 dimensions)"
-        )  # fmt: skip
-        remedy = "Leave segments out for rows." if segments is not None else "Leave classes out for single scores."
-        if of == "pairs" and segments is None:
-            remedy = "For flat scores give segments, the list of each."
+        form, remedy = "rows of scores (2 dimensions)", "For flat scores give segments, the list of each."
+        if segments is not None:
+            said, form, remedy = "segments", "flat scores (1 dimension)", "Leave segments out for rows."
+        elif said == "classes=True":
+            remedy += " Leave classes out for single scores."
         raise ValueError(f"focus: data must have {form} with {said}, got shape {array.shape}. {remedy}")
     if array.size == 0:
         raise ValueError(f"focus: data must hold at least 2 different scores, got shape {array.shape}.")
@@ -380,7 +379,7 @@ def _regions_of_word(word: Any, sample: _Sample, top: float) -> list[_Region]:
 def _unknown(name: str, value: Any, valid: Iterable[str], synonyms: Mapping[str, str] | None = None) -> ValueError:
     """The error for a word that is not known, with the nearest that is."""
     asked, valid = str(value).strip().lower(), tuple(valid)
-    known = {**(synonyms or {}), **{w: w for w in valid}}
+    known = {**{w: m for w, m in (synonyms or {}).items() if m in valid}, **{w: w for w in valid}}
     close = difflib.get_close_matches(asked, known, n=1, cutoff=0.5)
     remedy = f" Did you mean {known[close[0]]!r}?" if close else ""
     return ValueError(f"focus: {name} must be one of {', '.join(map(repr, valid))}, got {value!r}.{remedy}")
@@ -761,15 +760,19 @@ def focus(
     gamma = number("focus", "gamma", gamma, above=0.0)
     if of not in KINDS:
         raise _unknown("of", of, KINDS)
+    if classes and of == "pairs":
+        raise ValueError("focus: classes must be left out for of='pairs', got True. For lists say of='lists'.")
+    said = "classes=True" if classes else f"of={of!r}"
     of = "lists" if classes else of
     if segments is not None and of == "rows":
         raise ValueError("focus: segments must be left out for rows, got some. For lists say of='pairs' or 'lists'.")
     classes = of == "lists"
     if gamma != 1.0 and not classes:
-        raise ValueError(f"focus: gamma must be left out for single scores, got {gamma}. For lists say classes=True.")
+        looked_at = "single scores" if of == "rows" else "pairs"
+        raise ValueError(f"focus: gamma must be left out for {looked_at}, got {gamma}. For lists say of='lists'.")
     if family is not None and not (cap is None and edge is None):
         raise ValueError(f"focus: cap and edge must be left out with family={family!r}, whose shape is given.")
-    sample, sizes = _sample(data, weights, of, segments)
+    sample, sizes = _sample(data, weights, of, segments, said)
     if of == "pairs":
         wanted = _regions_of_pairs(word, between, regions, sample, top, cap)
     else:

@@ -9,7 +9,7 @@ MOST_PAIRS = 200_000
 
 
 def differences(scores: np.ndarray, sizes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Differences of all ordered pairs of neighbours in lists, and the weight of each in a mean over lists.
+    """Differences of all ordered pairs of items in each list, and the weight of each in a mean over lists.
 
     Parameters
     ----------

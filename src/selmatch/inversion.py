@@ -31,7 +31,7 @@ def minimise(curve: Curve, s: Array, weights: Array, space: type) -> Array:
         newton = isfinite(step) & (slope > 0) & (z + step >= low) & (z + step <= high)
         halved = 0.5 * (low + high) if curve.continuous else z  # at a jump nothing balances
         before, z = z, where(pull == 0, z, where(newton, z + step, halved))
-        if space is NumPy and z == before:  # each step reads all scores
+        if space is NumPy and abs(z - before) <= 2.0 * np.spacing(abs(z)):  # each step reads all scores
             break
     return z
 

@@ -19,7 +19,7 @@ import numpy as np
 from selmatch.arrays import pytrees
 from selmatch.arrays.namespaces import NumPy
 from selmatch.columns import to_numpy
-from selmatch.functions import namespace_of, where
+from selmatch.functions import minimum, namespace_of, where
 from selmatch.parameters import LEAF
 
 Array = Any
@@ -86,6 +86,10 @@ class Groups:
         if self.starts is not None:
             return np.repeat(values, np.diff(self.starts))
         return values[self.ids]
+
+    def ends(self, x: Array) -> tuple[Array, Array]:
+        """The lowest and the highest number of the own list, at each item."""
+        return -self.spread(self.max(-x)), self.spread(self.max(x))
 
     def sizes(self, like: Array) -> Array:
         """How many items of each list count, in the dtype of ``like``."""
@@ -174,6 +178,8 @@ class Arrangement:
         Which of the user's items, in one row, are the flat ones; None for all of them as they stand.
     filled : array of integers or None
         Which of the user's lists have items left and are in the groups; None for all of them.
+    flaw : array or None
+        A number to add to all scores: NaN where traced borders turn out not to fit the items, else 0.
     """
 
     groups: Groups
@@ -181,6 +187,7 @@ class Arrangement:
     rows: tuple[int, ...]
     order: Array = None
     filled: Array = None
+    flaw: Array = None
 
     def items(self, x: Array) -> Array:
         """The user's array as flat items."""
@@ -215,7 +222,7 @@ def arrange(who: str, shape: tuple[int, ...], segments: Any, present: Array, spa
     if segments is None:
         width, rows = shape[-1], shape[:-1]
         sizes = np.full(math.prod(rows), width)
-        return _arranged(shape, rows, sizes, None, present, space, like)
+        return _arranged(shape, rows, sizes, None, present, space, like, full=width > 0)
     if len(shape) != 1:
         raise ValueError(
             f"{who}: segments must come with flat scores (1 dimension), got scores of shape {shape}. Padded lists need "
@@ -247,13 +254,14 @@ def _by_borders(
     name = type(segments).__name__
     values = _integers(who, name, segments.values, space)
     least = 1 if name == "Offsets" else 0
-    if values.ndim != 1 or len(values) < least:
+    if values.ndim != 1:
         raise ValueError(f"{who}: {name} must have 1 dimension, got shape {tuple(values.shape)}.")
+    if len(values) < least:
+        raise ValueError(f"{who}: Offsets must have one entry more than there are lists, got none. Start with 0.")
     lists = len(values) - least
     known = _known(values, space)
     if known is None:
-        ends = values[1:] if name == "Offsets" else values.cumsum(0)
-        return Arrangement(Groups(space.lists_of(ends, count), lists, present), (count,), (lists,))  # type: ignore[attr-defined]
+        return _by_traced_borders(values, name == "Offsets", lists, count, present, space)
     sizes = np.diff(known) if name == "Offsets" else known
     if (sizes < 0).any():
         i = int(np.argmax(sizes < 0))
@@ -268,6 +276,20 @@ def _by_borders(
     return _arranged((count,), (lists,), sizes, None, present, space, like)
 
 
+def _by_traced_borders(
+    values: Array, offsets: bool, lists: int, count: int, present: Array, space: type
+) -> Arrangement:
+    """Lists whose borders nobody may look at: those that do not fit make all numbers NaN."""
+    ends = values[1:] if offsets else values.cumsum(0)
+    if not lists:
+        return Arrangement(Groups(space.lists_of(ends, count), lists, present), (count,), (lists,))  # type: ignore[attr-defined]
+    sizes = values[1:] - values[:-1] if offsets else values
+    first = values[0] if offsets else 0 * ends[0]
+    fits = (ends[-1] == count) & (first == 0) & (sizes >= 0).all()
+    ids = minimum(space.lists_of(ends, count), lists - 1)  # type: ignore[attr-defined]
+    return Arrangement(Groups(ids, lists, present), (count,), (lists,), flaw=where(fits, 0.0, math.nan))
+
+
 def _integers(who: str, name: str, values: Any, space: type) -> Array:
     """Integers of the library of the scores, or of NumPy, whose arrays serve all."""
     if space is not NumPy and hasattr(values, "dtype") and namespace_of(values) is space:
@@ -277,7 +299,9 @@ def _integers(who: str, name: str, values: Any, space: type) -> Array:
         kind = str(array.dtype)
     if not kind.startswith(("int", "uint")) and not (isinstance(array, np.ndarray) and array.size == 0):
         raise TypeError(f"{who}: {name} must be integers, got dtype {kind}.")
-    return array.astype(np.int64) if isinstance(array, np.ndarray) else array
+    # ids above the range of int64 stay as they are: they are only compared
+    keeps = not isinstance(array, np.ndarray) or (name == "segments" and array.size)
+    return array if keeps else array.astype(np.int64)
 
 
 def _known(values: Array, space: type) -> np.ndarray | None:
@@ -292,6 +316,7 @@ def _arranged(
     present: Array,
     space: type,
     like: Array,
+    full: bool = False,
 ) -> Arrangement:
     """Lists of known sizes; masked items and empty lists go, where the mask is known too."""
     mask = None if present is None else _known(present, space)
@@ -302,7 +327,8 @@ def _arranged(
             kept = np.flatnonzero(mask)
             order = kept if order is None else order[kept]
             sizes = np.bincount(np.repeat(np.arange(len(sizes)), sizes)[kept], minlength=len(sizes))
-        if not sizes.all():
+        # without looking into an array where all rows are full, which torch.compile could not do
+        if not (full and mask is None) and not sizes.all():
             filled = np.flatnonzero(sizes)
             sizes = sizes[filled]
     groups = Groups.from_sizes(sizes)

@@ -17,10 +17,10 @@ from selmatch.batch import Batch, prepare, require_inside
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable, quickly, scalar_loss_with, usual_scores
 from selmatch.conjugates import attainable, fenchel_young, without_conjugate
 from selmatch.curve import Curve
-from selmatch.functions import row_sum, square, where
+from selmatch.functions import row_max, row_sum, square, where
 from selmatch.inversion import minimise, minimise_rows
 from selmatch.parameters import LEAF, has_plain_numbers, keep, number
-from selmatch.quadrature import mean_on_the_way
+from selmatch.quadrature import at_least_the_quotient, mean_on_the_way
 
 if TYPE_CHECKING:
     from selmatch.design import Wish
@@ -312,8 +312,9 @@ class MatchingLoss(Loss):
         """Second derivatives in the prediction, for boosters and optimisers.
 
         ``"newton"`` is the diagonal of the Hessian at s_hat; ``"secant"`` is the mean of that diagonal on the way from
-        s to s_hat, which is stable from any start and needs s. For single scores that is gradient over distance; for
-        many classes it is not, and unlike such a quotient it is never negative.
+        s to s_hat, which is stable from any start and needs s. For single scores that is gradient over distance. For
+        many classes it is not, and unlike such a quotient it is never negative: it is computed with five nodes, and is
+        at least the gradient over the longest move (own, or against another class): no narrow steep region is missed.
         """
         if kind not in ("newton", "secant"):
             raise ValueError(f"MatchingLoss.curvature: kind must be 'newton' or 'secant', got {kind!r}.")
@@ -327,7 +328,8 @@ class MatchingLoss(Loss):
 
     def _curvature(self, kind: str, x: Array, u: Array, xh: Array) -> Array:
         if kind == "secant" and isinstance(self.potential, CompositeSoftmax):
-            return mean_on_the_way(self.potential.slope, x, u)
+            mean = mean_on_the_way(self.potential.slope, x, u)
+            return at_least_the_quotient(mean, self.potential.difference(x, u, xh), u, -row_max(-u), row_max(u))
         newton = self.potential.slope(xh, x) if isinstance(self.potential, PerLabel) else self.potential.slope(xh)
         if kind == "newton":
             return newton

@@ -146,5 +146,19 @@ _ON_THE_WAY = tuple(zip((0.5 + 0.5 * _FEW_NODES).tolist(), (0.5 * _FEW_WEIGHTS).
 
 
 def mean_on_the_way(function: Callable[[Array], Array], x: Array, u: Array) -> Array:
-    """The mean of a function from x to x + u, to a few digits: never negative where the function is not."""
+    """The mean of a function from x to x + u, to a few digits: never negative where the function is not.
+
+    A function that is high in narrow regions only may be missed: see :func:`at_least_the_quotient`.
+    """
     return sum(share * function(x + t * u) for t, share in _ON_THE_WAY)
+
+
+def at_least_the_quotient(curvature: Array, gradient: Array, u: Array, lowest: Array, highest: Array) -> Array:
+    """A mean curvature that is not 0 where there is a gradient, even if all nodes have missed a steep region.
+
+    It is at least the gradient over the longest move, of an item or against another one of its list, whose moves u go
+    from ``lowest`` to ``highest``. The own move alone would not do: where an item stays and the others move, the
+    quotient is as large as you like, and negative where they push it away.
+    """
+    reach = maximum(maximum(highest - u, u - lowest), functions.abs(u))
+    return maximum(curvature, functions.abs(gradient) / where(reach > 0, reach, 1.0))

@@ -23,9 +23,9 @@ from selmatch.curve import Curve
 from selmatch.functions import maximum, where
 from selmatch.lists import Groups, Offsets, Sizes
 from selmatch.losses import MatchingLoss, PerLabel, potential_of
-from selmatch.pairs import Pairs, plan
+from selmatch.pairs import Pairs, plan, require_both_signs, require_gap
 from selmatch.parameters import LEAF, has_plain_numbers
-from selmatch.quadrature import mean_on_the_way
+from selmatch.quadrature import at_least_the_quotient, mean_on_the_way
 from selmatch.relevance import labels_to_scores
 from selmatch.tasks import Anywhere, Task, task_of
 
@@ -79,8 +79,8 @@ class _Ranking:
             Of the shape of the scores; items that are False count for nothing, whatever they hold.
         segments : array of integers, Offsets or Sizes, optional
             The list of each flat item: ids in any order (results are in the order of the sorted ids), or the lists'
-            borders or sizes. Traced ids (``jax.jit``, ``torch.compile``) count as many lists as items, most of them
-            empty.
+            borders or sizes. Traced ids (``jax.jit``, ``torch.compile``) count as many lists as items: those behind
+            the last of the different ids are empty. For ``torch.compile`` give tensors, also in Offsets and Sizes.
         weights : array, optional
             Of the lists: not negative, of the shape of the unreduced result.
         reduction : {"mean", "sum", "none"}
@@ -155,7 +155,9 @@ class _Ranking:
         """Second derivatives in each item's prediction, for boosters and optimisers; never negative.
 
         ``"newton"`` is the diagonal of the Hessian at s_hat; ``"secant"`` is the mean of that diagonal on the way from
-        s to s_hat, which is stable from any start.
+        s to s_hat, which is stable from any start. For lists, and for pairs that are not summed one by one, it is
+        computed with five nodes, and is at least the gradient over the longest move (own, or against another item), so
+        that no narrow steep region is missed.
         """
         who = ".curvature"
         if kind not in ("newton", "secant"):
@@ -246,14 +248,16 @@ class Pairwise(_Ranking):
 
     For items i != j the matching loss of ``s_hat[i] - s_hat[j]`` for ``s[i] - s[j]``. Adding a number to all scores of
     a list changes nothing, and of a link only its odd part counts. Lists with a single item have no pairs and do not
-    count. Time is linear for sinh, identity and cubic links, O(n log n) for piecewise polynomial ones, else quadratic,
-    without storing the pairs: see :meth:`plan`.
+    count. Time is linear for sinh, identity and cubic links, O(n log n) for piecewise polynomial ones, else, and
+    always with pair_weights, quadratic, without storing the pairs: see :meth:`plan`. Observed scores are constants:
+    unlike with the other two, no derivatives flow to s.
 
     Parameters
     ----------
     pair_weights : callable or Curve, optional
         A function of arrays that gives the weight, >= 0, of a pair from the size of its observed difference,
-        ``abs(s[i] - s[j])``. The mean is still over all pairs.
+        ``abs(s[i] - s[j])``. The mean is still over all pairs. A weight that is negative or not finite is an error in
+        NumPy; elsewhere a negative one gives NaN.
 
     Examples
     --------
@@ -278,6 +282,7 @@ class Pairwise(_Ranking):
         >>> pairwise.plan(Sinh()), pairwise.plan(Huber()), pairwise.plan(Tanh())
         ('linear', 'sorted', 'blocked')
         """
+        require_gap("pairwise.plan", "pair_weights", pair_weights)
         return plan(self._potential(loss, ".plan"), pair_weights)
 
     def _potential(self, loss, method):
@@ -286,19 +291,11 @@ class Pairwise(_Ranking):
             raise TypeError(
                 f"{self.name}{method}: loss must have one link for differences of scores, got {potential!r}."
             )
-        if has_plain_numbers(potential) and not potential.holds(0.0, interior=True):
-            raise ValueError(
-                f"{self.name}{method}: the link must be defined for differences of both signs, got {potential!r} with "
-                f"the domain {potential.domain}."
-            )
+        require_both_signs(self.name + method, potential)
         return potential
 
     def _prepared(self, method, potential, options, *arguments):
-        weigh = options["pair_weights"]
-        if weigh is not None and not callable(weigh):
-            raise TypeError(
-                f"{self.name}{method}: pair_weights must be a function of the size of a difference, got {weigh!r}."
-            )
+        require_gap(self.name + method, "pair_weights", options["pair_weights"])
         task = task_of(self.name + method, Anywhere, *arguments, fewest=self.fewest)
         if potential.bounded:
             task.x = _with_legal_differences(self.name + method, "s", potential, task, task.x)
@@ -384,8 +381,16 @@ class Listwise(_Ranking):
         who, targets = self.name + method, options["targets"]
         if targets not in ("scores", "probabilities"):
             raise ValueError(f"{who}: targets must be 'scores' or 'probabilities', got {targets!r}.")
+        if targets == "scores" and not options["conjugate"]:
+            raise ValueError(f"{who}: conjugate must be left out for targets='scores', got {options['conjugate']!r}.")
         if targets == "scores":
             return super()._prepared(method, potential, options, *arguments)
+        standard = constant_value(potential.scaling) is not None and potential.anchor is None
+        if options["conjugate"] and not standard and method != ".curvature":
+            raise TypeError(
+                f"{who}: the scaling must be constant, and anchor left out, for targets='probabilities', got "
+                f"{potential!r}. Give scores, or conjugate=False."
+            )
         task = task_of(who, potential, *arguments, fewest=self.fewest, vector=True, observed="y")
         if has_plain_numbers(potential):
             task.x = _with_attainable_targets(who, potential, task)
@@ -418,7 +423,10 @@ class Listwise(_Ranking):
         def diagonal(z: Array) -> Array:
             return softmax.slope(Ragged(z, groups), where=_present(groups)).values
 
-        return diagonal(xh) if kind == "newton" else mean_on_the_way(diagonal, x, u)
+        if kind == "newton":
+            return diagonal(xh)
+        gradient = softmax.difference(*_ragged(groups, x, u, xh), where=_present(groups)).values
+        return at_least_the_quotient(mean_on_the_way(diagonal, x, u), gradient, u, *groups.ends(u))
 
     def parts(
         self,
@@ -442,7 +450,8 @@ class Listwise(_Ranking):
 
 def _with_attainable_targets(who: str, softmax: CompositeSoftmax, task: Task) -> Array:
     """Targets that are links of some scores: else an error, or NaN outside of NumPy."""
-    probe = dataclasses.replace(task.batch, s=Ragged(task.x, task.groups), space=RaggedNamespace)
+    items = Ragged(task.x, task.groups)
+    probe = dataclasses.replace(task.batch, s=items, present=_present(task.groups), space=RaggedNamespace)
     inside, condition, _ = attainable(softmax, probe)
     if task.batch.space is NumPy:
         fits = task.arrangement.restored_items(~inside.values) == 0

@@ -61,14 +61,27 @@ class Task:
 
     def value(self, value: Array) -> Any:
         """Losses of the lists, weighted, and summed or averaged, as the user expects them."""
+        return self._quietly(self._value, value)
+
+    def items(self, values: Array) -> Any:
+        """Derivatives of the lists' losses at the items as those of the weighted and reduced loss."""
+        return self._quietly(self._items, values)
+
+    def _quietly(self, function: Callable[[Array], Any], x: Array) -> Any:
+        """Products that overflow are infinite, without a warning."""
+        if self.batch.space is not NumPy:
+            return function(x)
+        with np.errstate(all="ignore"):
+            return function(x)
+
+    def _value(self, value: Array) -> Any:
         value = where(self.weights == 0, 0.0, value) * self.weights  # 0 times an infinite loss would be NaN
         if self.batch.reduction == "none":
             return self.batch.finished(self.arrangement.restored_lists(value))
         total = self._total(value)
         return self.batch.summed(total / self._denominator() if self.batch.reduction == "mean" else total)
 
-    def items(self, values: Array) -> Any:
-        """Derivatives of the lists' losses at the items as those of the weighted and reduced loss."""
+    def _items(self, values: Array) -> Any:
         factor = self.weights
         if self.batch.reduction == "mean":
             factor = factor / self._denominator()
@@ -118,12 +131,17 @@ def task_of(
 ) -> Task:
     """Everything that a ranking loss computes with, or a clear error; lists with fewer items do not count."""
     batch = prepare(who, domain, s_hat, s, mask, None, reduction, num_items, **options)
+    given = () if mask is None or isinstance(mask, bool) else tuple(np.shape(mask))
+    if given not in ((), tuple(batch.s.shape)):
+        raise ValueError(f"{who}: where must have the shape of the scores {tuple(batch.s.shape)}, got {given}.")
     if batch.s.ndim == 0:
         raise ValueError(f"{who}: s_hat must have the items of a list on its last axis, got a single number.")
     if not hasattr(batch.space, "placed"):
         raise TypeError(f"{who}: scores must be arrays of NumPy, PyTorch or JAX, got {batch.space.name}.")  # type: ignore[attr-defined]
     arrangement = arrange(who, tuple(batch.s.shape), segments, batch.present, batch.space, batch.s)
     x, xh = arrangement.items(batch.s), arrangement.items(batch.s_hat)
+    if arrangement.flaw is not None:
+        x = x + batch.space.cast(arrangement.flaw, x)  # type: ignore[attr-defined]
     counts = arrangement.groups.sizes(x) >= fewest
     if weights is None:
         shares = batch.space.cast(counts, x)  # type: ignore[attr-defined]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import ctypes
 import functools
+import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from threading import get_ident
 from time import perf_counter, sleep
 from typing import Any
@@ -16,8 +17,8 @@ import numpy as np
 
 from selmatch import kernels
 from selmatch.boosting.objective import METRIC
-from selmatch.boosting.rows import Rows
-from selmatch.boosting.training import Metric, Model, RoundObjective, Table
+from selmatch.boosting.rows import Rows, inwards
+from selmatch.boosting.training import LibraryObjective, Metric, Model, Plan, Table
 from selmatch.columns import real_array
 from selmatch.curves import Identity
 from selmatch.losses import MatchingLoss
@@ -31,11 +32,14 @@ _NEWTON = {"leaf_estimation_method": "Newton", "leaf_estimation_iterations": 1}
 #: the more they are
 _IDLE, _SHORTEST, _LONGEST = 5e-5, 1e-4, 3e-4
 
+#: limits of scores, where there are none
+_ANYWHERE = -math.inf, math.inf
+
 #: from so many rows on compiled blocks pay for their compilation
 _MANY = 20_000
 
 
-class CatBoostObjective(RoundObjective):
+class CatBoostObjective(LibraryObjective):
     """A loss as an objective of CatBoost; see :class:`selmatch.boosting.Objective` for the options.
 
     CatBoost starts at 0. Trees are grown from there and this object adds the start value wherever scores are meant: in
@@ -63,8 +67,15 @@ class CatBoostObjective(RoundObjective):
     #: CatBoost would try to compile methods by itself, which use ``self`` and cannot be
     no_jit = True
 
-    def __init__(self, loss: Any, **options: Any) -> None:
-        super().__init__(loss, **options)
+    settled = (
+        "loss_function", "objective", "eval_metric", "iterations", "num_boost_round", "n_estimators", "num_trees",
+        "early_stopping_rounds", "od_wait", "use_best_model",
+    )  # fmt: skip
+
+    def __init__(
+        self, loss: Any, *, curvature: str = "secant", route: str | None = None, ranking: str | None = None
+    ) -> None:
+        super().__init__(loss, curvature=curvature, route=route, ranking=ranking)
         if self.ranking is not None:
             raise ValueError(
                 f"{self._who}: ranking must be None, got {self.ranking!r}: CatBoost hands no lists over to an "
@@ -73,17 +84,16 @@ class CatBoostObjective(RoundObjective):
         self._block: Callable[[Any, Any, Any], np.ndarray] | None = None
         self._turn = _Turn()
         self._backend, self._precision = "arrays", np.dtype(np.float64)
+        self._limits: tuple[Any, Any] = _ANYWHERE
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_block": None}
 
     def rows(self, labels: Any, weights: Any = None, groups: Any = None) -> Rows:
         """A data set, checked, in single precision as CatBoost keeps it."""
-        if groups is not None:
-            raise ValueError(f"{self._who}: groups must be None, got lists, which CatBoost hands over to no objective.")
         with np.errstate(over="ignore"):
             kept = real_array(self._who, "the labels", labels, kinds="iufb").astype(np.float32)
-        return super().rows(kept, weights)
+        return super().rows(kept, weights, groups)
 
     # ------------------------------------------------------------------------------------------------ what users merge
 
@@ -138,7 +148,9 @@ class CatBoostObjective(RoundObjective):
 
     def _made(self) -> Callable[[Any, Any, Any], np.ndarray]:
         start = self._ready("Merge params(y) into the parameters of the estimator.")
-        return _block(self.loss, self.curvature, self._shift(), start.scale, self._backend, self._precision)
+        limits = _ANYWHERE if isinstance(start.score, tuple) else self._limits
+        shape = self.loss, self.curvature, self._shift(), start.scale
+        return _block(*shape, self._backend, self._precision, float(limits[0]), float(limits[1]))
 
     def _shift(self) -> float:
         """What blocks add to predictions: the start value of one target; those of many are added row by row."""
@@ -150,65 +162,44 @@ class CatBoostObjective(RoundObjective):
     def prepare(self, labels: Any, weights: Any = None, groups: Any = None) -> Rows:
         """See the training labels: find the start value and the scale, and say in the log which route runs."""
         rows = super().prepare(labels, weights, groups)
-        self._block, self._backend, self._precision = None, rows.kernel, rows.precision
+        self._block, self._backend, self._precision = None, self._runs_on(rows), rows.precision
+        self._limits = _ANYWHERE if self.bounds is None else inwards(self.bounds, rows.precision)
         if rows.kernel != "arrays" and self.route == "python":
-            few = len(rows.labels) < _MANY
-            self._backend = kernels.elementwise(self.loss.potential, backend="numpy" if few else None).backend
             # compiled here: the threads that CatBoost calls from may have small stacks
             one = None if rows.weights is None else np.ones(1, np.float32)
-            self._made()(np.zeros(1), rows.labels.ravel()[:1].astype(np.float32), one)
+            label = rows.labels.ravel()[:1]
+            self._made()(label - self._shift(), label.astype(np.float32), one)
         return rows
 
-    def fit(
-        self, X: Any, y: Any, *, weights: Any = None, groups: Any = None, rounds: int = 100,
-        params: Mapping[str, Any] | None = None, validation: Any = None, early_stopping: int | None = None,
-    ) -> Model:  # fmt: skip
-        """Train on the route that was chosen, from the right start, with the right metric.
+    def _runs_on(self, rows: Rows) -> str:
+        """Whose kernel computes blocks, which is not that of the metric."""
+        if rows.kernel == "arrays" or self.route == "native":
+            return super()._runs_on(rows)
+        few = len(rows.labels) < _MANY
+        return kernels.elementwise(self.loss.potential, backend="numpy" if few else None).backend
 
-        Parameters
-        ----------
-        X : array, data frame or sparse matrix
-            Features, as CatBoost takes them; columns of categories are used as such.
-        y : array
-            Targets; rows of targets for many.
-        weights : array, optional
-            Of rows.
-        groups : None
-            There are no lists here.
-        rounds : int
-            How many.
-        params : mapping, optional
-            CatBoost's parameters, by its names; ``l2_leaf_reg`` in the units of a loss with mean curvature 1. With
-            ``route="native"`` and a sigmoid link it is converted for leaves, which is too little in the choice of
-            splits.
-        validation : tuple, optional
-            (X, y) or (X, y, weights).
-        early_stopping : int, optional
-            Stop after so many rounds without a better matching loss on the validation set.
-
-        Returns
-        -------
-        Model
-            Its booster predicts scores by itself, also when it is saved and loaded.
-        """
-        rows = self.prepare(y, weights, groups)
-        validated = self._validation_rows(validation, early_stopping)
-        given = dict(params or {})
+    def _train(self, plan: Plan) -> Model:
+        given = dict(plan.params)
         categories = given.pop("cat_features", None)
-        settings = {"iterations": rounds, "allow_writing_files": False, **self._plan(rows, given)}
+        settings = {
+            "iterations": plan.rounds, "allow_writing_files": False, "allow_const_label": True,
+            **self._plan(plan.rows, given),
+        }  # fmt: skip
         if not settings.keys() & {"verbose", "logging_level", "silent", "verbose_eval"}:
             settings["logging_level"] = "Silent"
-        if validated is None:  # nobody sees the metric
-            settings.setdefault("metric_period", rounds)
+        if plan.validation is None:  # nobody sees the metric
+            settings.setdefault("metric_period", plan.rounds)
+        if not np.ptp(plan.rows.labels):  # its usual sampling, by the size of gradients, fails where there are none
+            settings.setdefault("bootstrap_type", "Bernoulli")
         booster = catboost.CatBoost(settings)
         booster.fit(
-            self._pool(X, rows, categories),
-            eval_set=None if validated is None else self._pool(*validated, categories),
-            early_stopping_rounds=early_stopping, use_best_model=early_stopping is not None,
+            self._pool(plan.X, plan.rows, categories),
+            eval_set=None if plan.validation is None else self._pool(*plan.validation, categories),
+            early_stopping_rounds=plan.early_stopping, use_best_model=plan.early_stopping is not None,
         )  # fmt: skip
-        self._seen, self._block = [], None
+        self._block = None
         self._give_start(booster)
-        best = None if early_stopping is None else booster.get_best_iteration()
+        best = None if plan.early_stopping is None else booster.get_best_iteration()
         return Model(copy.copy(self), booster, best, booster.get_evals_result().get("validation", {}))
 
     def _plan(self, rows: Rows, given: dict[str, Any]) -> dict[str, Any]:
@@ -264,7 +255,7 @@ class CatBoostObjective(RoundObjective):
         stretch, bias = booster.get_scale_and_bias()
         trees = (raw - np.asarray(bias)) / stretch
         if own is None or own.kind is Identity:
-            return trees + np.asarray(start)
+            return self.inside(trees + np.asarray(start))
         return own.scores(trees + own.margin(start))
 
 
@@ -315,7 +306,8 @@ class _RowObjective(catboost.MultiTargetCustomObjective):
     def calc_ders_multi(self, approxes: Any, targets: Any, weight: float) -> tuple[np.ndarray, np.ndarray]:
         """Gradient and curvature of each target of a row, with the signs turned."""
         start = self.objective._ready("Merge params(y) into the parameters of the estimator.")
-        pairs = weight * self.objective.calc_ders_range(approxes + np.asarray(start.score), targets, None)
+        scores = np.clip(approxes + np.asarray(start.score), *self.objective._limits)
+        pairs = weight * self.objective.calc_ders_range(scores, targets, None)
         return pairs[:, 0], np.diag(pairs[:, 1])
 
 
@@ -356,47 +348,19 @@ _BlockMetric.__name__ = _RowMetric.__name__ = METRIC
 
 
 def _block(
-    loss: MatchingLoss, kind: str, start: float, scale: float, backend: str, precision: np.dtype
-) -> Callable[[Any, Any, Any], np.ndarray]:
+    loss: MatchingLoss, kind: str, start: float, scale: float, backend: str, precision: np.dtype, low: float,
+    high: float,
+) -> Callable[[Any, Any, Any], np.ndarray]:  # fmt: skip
     """A function of predictions, targets and weights of a block of rows, for pairs of turned derivatives."""
     if backend == "arrays":
         return functools.partial(_turned, functools.partial(_by_loss, loss, kind, start, scale))
     kernel = kernels.elementwise(loss.potential, backend=backend)
-    links, derivatives = (kernel.plan(name, precision) for name in ("link_values", kind))
-    if links is None or derivatives is None:
-        return functools.partial(_turned, functools.partial(_by_kernel, kernel, kind, start, scale, precision))
-    compiled, limits = _fused(links.loop, derivatives.loop, precision), (float(np.finfo(precision).max), kernel.reach)
+    compiled, shift = kernel.block(kind, precision), (start, low, high)
+    if compiled is None:
+        return functools.partial(_turned, functools.partial(_by_kernel, kernel, kind, shift, scale, precision))
 
     def block(approxes: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-        return compiled(approxes, targets, weights, start, scale, *limits, links.numbers, derivatives.numbers)
-
-    return block
-
-
-@functools.cache
-def _fused(links: Any, derivatives: Any, precision: np.dtype) -> Any:
-    """One compiled function for a block: several calls would cost more than what they compute."""
-    import numba
-
-    link_of, derive = links.dispatcher, derivatives.dispatcher
-
-    @numba.njit(error_model="numpy")  # keeps Python's lock, which CatBoost needs again at once
-    def block(approxes, targets, weights, start, scale, largest, reach, link_numbers, numbers):
-        count = len(approxes)
-        s_hat, s, known = np.empty(count, precision), np.empty(count, precision), np.empty(count, precision)
-        gradient, curvature = np.empty(count, precision), np.empty(count, precision)
-        for i in range(count):
-            s_hat[i], s[i] = approxes[i] + start, targets[i]
-        link_of(s, known, link_numbers)
-        derive(s_hat, s, known, weights, scale, largest, reach, gradient, curvature, numbers)
-        pairs = np.empty((count, 2), precision)
-        finite = True
-        for i in range(count):
-            pairs[i, 0], pairs[i, 1] = -gradient[i], -curvature[i]
-            finite &= np.isfinite(gradient[i])
-        if not finite:
-            raise FloatingPointError
-        return pairs
+        return compiled(approxes, targets, weights, start, scale, low, high)
 
     return block
 
@@ -410,9 +374,11 @@ def _turned(derivatives: Callable[..., tuple[np.ndarray, np.ndarray]], *block: A
 
 
 def _by_kernel(
-    kernel: Any, kind: str, start: float, scale: float, precision: np.dtype, approxes: Any, targets: Any, weights: Any
-) -> tuple[np.ndarray, np.ndarray]:
-    s_hat, s = (approxes + start).astype(precision), targets.astype(precision)
+    kernel: Any, kind: str, shift: tuple[float, float, float], scale: float, precision: np.dtype, approxes: Any,
+    targets: Any, weights: Any,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    start, low, high = shift
+    s_hat, s = np.clip(approxes + start, low, high).astype(precision), targets.astype(precision)
     return kernel.gradient_and_curvature(s_hat, s, kernel.link(s), kind=kind, weights=weights, scale=scale)
 
 

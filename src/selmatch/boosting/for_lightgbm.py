@@ -9,16 +9,17 @@ from typing import Any
 import lightgbm
 import numpy as np
 
+from selmatch.boosting.native import slackened
 from selmatch.boosting.objective import METRIC
 from selmatch.boosting.rows import Rows, Start
-from selmatch.boosting.training import Metric, Model, RoundObjective, Seen, Table
+from selmatch.boosting.training import LibraryObjective, Metric, Model, Plan, Seen, Table
 from selmatch.columns import real_array
 from selmatch.curves import Identity
 
 __all__ = ["LightGBMObjective"]
 
 
-class LightGBMObjective(RoundObjective):
+class LightGBMObjective(LibraryObjective):
     """A loss as an objective of LightGBM; see :class:`selmatch.boosting.Objective` for the options.
 
     LightGBM starts at 0, and what it is told by ``init_score`` its predictions forget. So trees are grown from 0 and
@@ -40,23 +41,23 @@ class LightGBMObjective(RoundObjective):
 
     library, booster = "LightGBM", "lightgbm"
 
-    def __init__(self, loss: Any, **options: Any) -> None:
-        super().__init__(loss, **options)
+    settled = (
+        "objective", "objective_type", "app", "application", "loss", "metric", "metrics", "metric_types", "num_class",
+        "num_classes", "num_iterations", "num_iteration", "n_iter", "num_tree", "num_trees", "num_round", "num_rounds",
+        "nrounds", "num_boost_round", "n_estimators", "max_iter", "early_stopping_round", "early_stopping_rounds",
+        "early_stopping", "n_iter_no_change",
+    )  # fmt: skip
+    many_targets = False
+
+    def __init__(
+        self, loss: Any, *, curvature: str = "secant", route: str | None = None, ranking: str | None = None
+    ) -> None:
+        super().__init__(loss, curvature=curvature, route=route, ranking=ranking)
         if self.loss.vector and self.ranking is None:
             raise TypeError(
                 f"{self._who}: loss must have a single link, got {self.loss!r}: LightGBM holds one label for each row. "
                 "Use XGBoost for rows of labels, or ranking='listwise' for lists."
             )
-
-    def rows(self, labels: Any, weights: Any = None, groups: Any = None) -> Rows:
-        """A data set, checked and with its links cached."""
-        found = super().rows(labels, weights, groups)
-        if found.labels.ndim > 1:
-            raise ValueError(
-                f"{self._who}: the labels must be one for each row, got shape {found.labels.shape}: LightGBM holds no "
-                "rows of labels. Use XGBoost, or train one model for each target."
-            )
-        return found
 
     # ------------------------------------------------------------------------------------------------ what users merge
 
@@ -88,6 +89,8 @@ class LightGBMObjective(RoundObjective):
         self._python_only("a call by LightGBM")
         start = self._ready("Merge params(dataset), or params(y), into the parameters of the booster.")
         scores, seen = self._asked(first, second, weight, group, start)
+        if seen.fresh and not isinstance(second, lightgbm.Dataset):
+            self._require_zero(second)
         seen.fresh = False
         return self._derivatives(seen.rows, scores, start)
 
@@ -98,12 +101,15 @@ class LightGBMObjective(RoundObjective):
             return _moved(first, 0.0 if _has_own_start(second) else start.score, seen), seen
         table = self._lists(Table(first, weight, group))
         seen = self.seen(table)
-        if seen.fresh and start.score and np.all(np.isclose(second, start.score, rtol=1e-6, atol=0.0)):
-            raise ValueError(
-                f"{self._who}: trees must be grown from 0, got an init_score of {start.score:g}, the start value. "
-                "Leave init_score out: the objective adds the start value by itself."
-            )
         return _moved(second, start.score, seen), seen
+
+    def _require_zero(self, trees: np.ndarray) -> None:
+        """Estimators do not tell that they were given an init_score, but where trees start."""
+        if trees[0] and np.all(trees == trees[0]):
+            raise ValueError(
+                f"{self._who}: trees must be grown from 0, got an init_score of {trees[0]:g}. Leave init_score out: "
+                "the objective adds the start value by itself. For another start use lightgbm.train and a Dataset."
+            )
 
     def _table(self, data: lightgbm.Dataset) -> Table:
         return self._lists(Table(*(_held(data, name) for name in ("label", "weight", "group"))))
@@ -164,52 +170,20 @@ class LightGBMObjective(RoundObjective):
             X, labels, reference=reference, weight=weights, group=rows.groups, init_score=begin, **options
         )
 
-    def fit(
-        self, X: Any, y: Any, *, weights: Any = None, groups: Any = None, rounds: int = 100,
-        params: Mapping[str, Any] | None = None, validation: Any = None, early_stopping: int | None = None,
-    ) -> Model:  # fmt: skip
-        """Train on the route that was chosen, from the right start, with the right metric.
-
-        Parameters
-        ----------
-        X : array, data frame or sparse matrix
-            Features, as LightGBM takes them; columns of categories are used as such.
-        y : array
-            Targets.
-        weights : array, optional
-            Of rows; for a ranking loss of lists.
-        groups : array of int, optional
-            Sizes of the lists, for a ranking loss.
-        rounds : int
-            How many.
-        params : mapping, optional
-            LightGBM's parameters, by its names; regularisation in the units of a loss with mean curvature 1, on
-            both routes.
-        validation : tuple, optional
-            (X, y), (X, y, weights) or (X, y, weights, groups).
-        early_stopping : int, optional
-            Stop after so many rounds without a better matching loss on the validation set.
-
-        Returns
-        -------
-        Model
-        """
-        rows = self.prepare(y, weights, groups)
-        validated = self._validation_rows(validation, early_stopping)
+    def _train(self, plan: Plan) -> Model:
         # with a Python objective LightGBM fails where its filter leaves no feature, as it does on fewer than 40 rows
         defaults = {"verbosity": -1, "feature_pre_filter": False}
-        merged, metric = self._plan({**defaults, **self._given(params, "objective", "num_class")})
-        train = self._dataset(X, rows, None, {})
+        merged, metric = self._plan({**defaults, **slackened(self.booster, plan.params)})
+        train = self._dataset(plan.X, plan.rows, None, {})
         history: dict[str, Any] = {}
         callbacks: list[Any] = [lightgbm.record_evaluation(history)]
-        if early_stopping is not None:
-            callbacks.append(lightgbm.early_stopping(early_stopping, verbose=False))
+        if plan.early_stopping is not None:
+            callbacks.append(lightgbm.early_stopping(plan.early_stopping, verbose=False))
         booster = lightgbm.train(
-            merged, train, rounds, feval=metric, callbacks=callbacks, valid_names=["validation"],
-            valid_sets=None if validated is None else [self._dataset(*validated, train, {})],
+            merged, train, plan.rounds, feval=metric, callbacks=callbacks, valid_names=["validation"],
+            valid_sets=None if plan.validation is None else [self._dataset(*plan.validation, train, {})],
         )  # fmt: skip
-        self._seen = []
-        best = booster.best_iteration - 1 if early_stopping is not None else None
+        best = None if plan.early_stopping is None else booster.best_iteration - 1
         return Model(copy.copy(self), booster, best, history.get("validation", {}))
 
     def _plan(self, given: dict[str, Any]) -> tuple[dict[str, Any], _LightGBMMetric | None]:
@@ -238,7 +212,7 @@ class LightGBMObjective(RoundObjective):
         start = self._ready("Predict with the objective that has trained the booster.").score
         raw = np.asarray(trained.predict(X, raw_score=True, num_iteration=rounds))
         own = self.native
-        return raw + start if own is None else own.scores(raw + own.margin(start))
+        return self.inside(raw + start if own is None else own.scores(raw + own.margin(start)))
 
 
 class _LightGBMMetric(Metric):
@@ -253,7 +227,7 @@ class _LightGBMMetric(Metric):
 
 def _moved(scores: np.ndarray, by: Any, seen: Seen) -> np.ndarray:
     """Scores and a start value added in double precision, as rows want them."""
-    return np.add(scores, by, out=np.empty(scores.shape, seen.rows.dtype), casting="same_kind")
+    return np.add(scores, by, out=np.empty(scores.shape, seen.rows.precision), casting="same_kind")
 
 
 def _held(data: lightgbm.Dataset, name: str) -> Any:

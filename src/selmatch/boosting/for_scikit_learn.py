@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
@@ -13,14 +12,14 @@ import sklearn
 
 from selmatch.boosting.objective import METRIC
 from selmatch.boosting.rows import Rows
-from selmatch.boosting.training import Model, RoundObjective, Table
+from selmatch.boosting.training import LibraryObjective, Model, Plan, Table
 from selmatch.losses import MatchingLoss
 
 __all__ = ["HistGradientBoostingObjective"]
 
 _MOVED = (
     "selmatch.boosting.hist_gradient_boosting needs the private loss hook of scikit-learn, which version "
-    f"{sklearn.__version__} does not have as expected ({{}}). Known to work: 1.9; 1.5 to 1.8 should. Use XGBoost or "
+    f"{sklearn.__version__} does not have as expected ({{}}). Known to work: 1.9; 1.6 to 1.8 should. Use XGBoost or "
     "LightGBM."
 )
 
@@ -32,7 +31,7 @@ except ImportError as error:
     raise ImportError(_MOVED.format(error)) from error
 
 
-class HistGradientBoostingObjective(RoundObjective, BaseLoss):
+class HistGradientBoostingObjective(LibraryObjective, BaseLoss):
     """A loss for ``HistGradientBoostingRegressor(loss=...)``; see :class:`selmatch.boosting.Objective` for the options.
 
     The estimator asks it for the start value, for gradients and curvatures, and, with ``scoring="loss"``, for the loss
@@ -57,9 +56,19 @@ class HistGradientBoostingObjective(RoundObjective, BaseLoss):
     #: hides a method of scikit-learn's losses that its boosters do not call
     loss: MatchingLoss  # type: ignore[assignment]
 
-    def __init__(self, loss: Any, **options: Any) -> None:
+    settled = ("loss", "scoring", "max_iter")
+    many_targets = False
+
+    def __init__(
+        self, loss: Any, *, curvature: str = "secant", route: str | None = None, ranking: str | None = None
+    ) -> None:
         require_hook()
-        RoundObjective.__init__(self, loss, **options)
+        if route == "native":
+            raise ValueError(
+                f"selmatch.boosting.{self.booster}: route must be None or 'python', got 'native'. Scikit-learn has no "
+                "native route. Use XGBoost or LightGBM for one."
+            )
+        LibraryObjective.__init__(self, loss, curvature=curvature, route=route, ranking=ranking)
         if self.loss.vector or self.ranking is not None:
             raise TypeError(
                 f"{self._who}: loss must compare one score with one label, got {self!r}: scikit-learn's boosters have "
@@ -68,26 +77,12 @@ class HistGradientBoostingObjective(RoundObjective, BaseLoss):
         BaseLoss.__init__(self, closs=None, link=IdentityLink())
         self.approx_hessian = self.curvature == "secant"
 
-    def rows(self, labels: Any, weights: Any = None, groups: Any = None) -> Rows:
-        """A data set, checked and with its links cached."""
-        if groups is not None:
-            raise ValueError(f"{self._who}: groups must be None, got lists: scikit-learn's boosters have none.")
-        found = super().rows(labels, weights)
-        if found.labels.ndim > 1:
-            raise ValueError(
-                f"{self._who}: the labels must be one for each row, got shape {found.labels.shape}. Use XGBoost, or "
-                "train one model for each target."
-            )
-        return found
-
     # ----------------------------------------------------------------------------------------- what scikit-learn calls
 
     def fit_intercept_only(self, y_true: Any, sample_weight: Any = None) -> Any:
         """The start value, from the labels that are trained on."""
         table = Table(y_true, sample_weight)
-        rows = self.prepare(*table)
-        self._seen = []
-        self.seen(table, rows)
+        self.seen(table, self.prepare(*table))
         return np.asarray(self._ready("Call fit.").score, dtype=np.float64)
 
     def gradient_hessian(
@@ -107,47 +102,20 @@ class HistGradientBoostingObjective(RoundObjective, BaseLoss):
 
     # -------------------------------------------------------------------------------------------------------- training
 
-    def fit(
-        self, X: Any, y: Any, *, weights: Any = None, groups: Any = None, rounds: int = 100,
-        params: Mapping[str, Any] | None = None, validation: Any = None, early_stopping: int | None = None,
-    ) -> Model:  # fmt: skip
-        """Train from the right start, with the right metric.
+    def _training_rows(self, labels: Any, weights: Any, groups: Any) -> Rows:
+        return self.rows(labels, weights, groups)  # the estimator asks for the start value by itself
 
-        Parameters
-        ----------
-        X : array or data frame
-            Features, as scikit-learn takes them; columns of categories are used as such.
-        y : array
-            Targets.
-        weights : array, optional
-            Of rows.
-        groups : None
-            There are no lists here.
-        rounds : int
-            How many.
-        params : mapping, optional
-            Parameters of HistGradientBoostingRegressor; ``l2_regularization`` in the units of a loss with mean
-            curvature 1.
-        validation : tuple, optional
-            (X, y) or (X, y, weights); needs scikit-learn 1.7.
-        early_stopping : int, optional
-            Stop after so many rounds without a better matching loss on the validation set.
-
-        Returns
-        -------
-        Model
-        """
-        rows = self.rows(y, weights, groups)
-        validated = self._validation_rows(validation, early_stopping)
-        stopping, held_out = self._plan(validated, early_stopping, rounds)
+    def _train(self, plan: Plan) -> Model:
+        stopping, held_out = self._plan(plan.validation, plan.early_stopping, plan.rounds)
+        given = self._given(plan.params, *(stopping if plan.validation is not None else ()))
         trained = copy.copy(self)
-        settings: dict[str, Any] = {"loss": trained, "max_iter": rounds, **stopping, **(params or {})}
+        settings: dict[str, Any] = {"loss": trained, "max_iter": plan.rounds, **stopping, **given}
         booster = HistGradientBoostingRegressor(**settings)
-        booster.fit(X, rows.labels, sample_weight=rows.weights, **held_out)
+        booster.fit(plan.X, plan.rows.labels, sample_weight=plan.rows.weights, **held_out)
         trained._seen, self.start = [], trained.start
         # the first of the scores is that of the start
-        losses = [] if validated is None else [-float(score) for score in booster.validation_score_[1:]]
-        best = None if early_stopping is None else int(np.argmin(losses))
+        losses = [] if plan.validation is None else [-float(score) for score in booster.validation_score_[1:]]
+        best = None if plan.early_stopping is None else int(np.argmin(losses))
         return Model(trained, booster, best, {METRIC: losses} if losses else {})
 
     def _plan(
@@ -179,8 +147,8 @@ class HistGradientBoostingObjective(RoundObjective, BaseLoss):
             How many rounds to use; all by default.
         """
         if rounds is None or rounds >= booster.n_iter_:
-            return booster.predict(X)
-        return next(islice(booster.staged_predict(X), rounds - 1, None)).copy()
+            return self.inside(booster.predict(X))
+        return self.inside(next(islice(booster.staged_predict(X), rounds - 1, None))).copy()
 
 
 def require_hook() -> None:

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 import xgboost
+from xgboost.callback import TrainingCallback
 
 from selmatch import spec
+from selmatch.boosting.native import slackened
 from selmatch.boosting.objective import METRIC
 from selmatch.boosting.rows import Rows, Start
-from selmatch.boosting.training import Metric, Model, RoundObjective, Seen, Table
+from selmatch.boosting.training import LibraryObjective, Metric, Model, Plan, Seen, Table
 from selmatch.curves import Identity
 
 __all__ = ["XGBoostObjective", "from_xgboost"]
@@ -25,14 +27,11 @@ _log = logging.getLogger("selmatch.boosting")
 #: the booster's attribute that says what it was trained with
 ATTRIBUTE = "selmatch"
 
-#: at the start curvatures are 1 up to rounding, on which it must not depend whether k rows reach a weight of k
-_SLACK = 1.0 - 1e-5
-
 #: where XGBoost starts when nobody tells it
 _DEFAULT_START = np.float32(0.5)
 
 
-class XGBoostObjective(RoundObjective):
+class XGBoostObjective(LibraryObjective):
     """A loss as an objective of XGBoost; see :class:`selmatch.boosting.Objective` for the options.
 
     One object serves ``xgboost.train(obj=..., custom_metric=....metric)``, ``XGBRegressor(objective=...,
@@ -51,6 +50,11 @@ class XGBoostObjective(RoundObjective):
     """
 
     library, booster = "XGBoost", "xgboost"
+
+    settled = (
+        "objective", "base_score", "num_class", "eval_metric", "disable_default_eval_metric", "n_estimators",
+        "num_boost_round", "num_round", "early_stopping_rounds",
+    )  # fmt: skip
 
     # ------------------------------------------------------------------------------------------------ what users merge
 
@@ -129,61 +133,30 @@ class XGBoostObjective(RoundObjective):
 
     # -------------------------------------------------------------------------------------------------------- training
 
-    def fit(
-        self, X: Any, y: Any, *, weights: Any = None, groups: Any = None, rounds: int = 100,
-        params: Mapping[str, Any] | None = None, validation: Any = None, early_stopping: int | None = None,
-    ) -> Model:  # fmt: skip
-        """Train on the route that was chosen, from the right start, with the right metric.
-
-        Parameters
-        ----------
-        X : array, data frame or sparse matrix
-            Features, as XGBoost takes them; columns of categories are used as such.
-        y : array
-            Targets; rows of targets for many.
-        weights : array, optional
-            Of rows; for a ranking loss of lists.
-        groups : array of int, optional
-            Sizes of the lists, for a ranking loss.
-        rounds : int
-            How many.
-        params : mapping, optional
-            XGBoost's parameters, by its names; regularisation in the units of a loss with mean curvature 1, on
-            both routes.
-        validation : tuple, optional
-            (X, y), (X, y, weights) or (X, y, weights, groups).
-        early_stopping : int, optional
-            Stop after so many rounds without a better matching loss on the validation set.
-
-        Returns
-        -------
-        Model
-        """
-        rows = self.prepare(y, weights, groups)
-        validated = self._validation_rows(validation, early_stopping)
-        given = self._given(params, "objective", "base_score", "num_class")
-        train = self._matrix(X, rows, given)
-        evals = [] if validated is None else [(self._matrix(*validated, given, reference=train), "validation")]
-        merged, hooks = self._plan(given)
+    def _train(self, plan: Plan) -> Model:
+        train = self._matrix(plan.X, plan.rows, plan.params)
+        evals = []
+        if plan.validation is not None:
+            evals.append((self._matrix(*plan.validation, plan.params, reference=train), "validation"))
+        merged, hooks = self._plan(plan.params)
         history: dict[str, Any] = {}
         booster = xgboost.train(
-            merged, train, rounds, evals=evals, early_stopping_rounds=early_stopping, evals_result=history,
+            merged, train, plan.rounds, evals=evals, early_stopping_rounds=plan.early_stopping, evals_result=history,
             verbose_eval=False, **hooks,
         )  # fmt: skip
-        self._seen = []
         self.annotate(booster)
-        best = None if early_stopping is None else booster.best_iteration
+        best = None if plan.early_stopping is None else booster.best_iteration
         return Model(copy.copy(self), booster, best, history.get("validation", {}))
 
     def _plan(self, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Parameters and callables of the route."""
-        own = self.native
-        given = {**given, "min_child_weight": _SLACK * given.get("min_child_weight", 1.0)}
+        own, given, metric = self.native, slackened(self.booster, given), self.metric
         if own is None:
-            return {**given, **self._start_params()}, {"obj": self, "custom_metric": self.metric}
+            hooks = {"obj": self, "custom_metric": metric, "callbacks": [_AllDigits(metric)]}
+            return {**given, **self._start_params()}, hooks
         start = self._ready("Call prepare(labels).")
-        metric = "rmse" if own.kind is Identity else "logloss"
-        return {**own.params(start, given), "base_score": own.base(start), "eval_metric": metric}, {}
+        theirs = "rmse" if own.kind is Identity else "logloss"
+        return {**own.params(start, given), "base_score": own.base(start), "eval_metric": theirs}, {}
 
     def _matrix(
         self, X: Any, rows: Rows, params: Mapping[str, Any], reference: xgboost.DMatrix | None = None
@@ -223,7 +196,7 @@ class XGBoostObjective(RoundObjective):
         data = X if isinstance(X, xgboost.DMatrix) else xgboost.DMatrix(X, enable_categorical=True)
         margin = trained.predict(data, output_margin=True, iteration_range=(0, rounds))
         own = self.native
-        return np.asarray(margin if own is None else own.scores(margin), dtype=np.float64)
+        return self.inside(np.asarray(margin if own is None else own.scores(margin), dtype=np.float64))
 
     def annotate(self, booster: Any) -> None:
         """Write loss, start value and scale into the attributes of a booster, which stay in its files."""
@@ -246,13 +219,30 @@ class XGBoostObjective(RoundObjective):
 class _XGBoostMetric(Metric):
     objective: XGBoostObjective
 
+    #: of the last call
+    value = 0.0
+
     def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> Any:
         """(name, value) from (scores, DMatrix); as estimators ask, the value alone from (labels, scores, weights)."""
         if isinstance(second, xgboost.DMatrix) and not second.num_row():
             return METRIC, 0.0
         scores, seen = self.objective._asked(first, second, sample_weight)
-        value = seen.rows.value(scores)
-        return (METRIC, value) if isinstance(second, xgboost.DMatrix) else value
+        self.value = seen.rows.value(scores)
+        return (METRIC, self.value) if isinstance(second, xgboost.DMatrix) else self.value
+
+
+class _AllDigits(TrainingCallback):
+    """XGBoost rounds a custom metric to six decimals: a small loss would seem to stand still, and stop training."""
+
+    def __init__(self, metric: _XGBoostMetric) -> None:
+        super().__init__()
+        self.metric = metric
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        """Write what the metric found, before others read it."""
+        if "validation" in evals_log:
+            evals_log["validation"][METRIC][-1] = self.metric.value
+        return False
 
 
 def from_xgboost(booster: Any) -> XGBoostObjective:

@@ -67,10 +67,24 @@ _REGULARISATION: dict[str, tuple[dict[str, str], dict[str, tuple[float, str]]]] 
             "max_delta_step": (0.0, "leaf"),
             "cat_l2": (10.0, "curvature"),
             "cat_smooth": (10.0, "curvature"),
+            "linear_lambda": (0.0, "curvature"),
         },
     ),
     "catboost": (_CATBOOST_NAMES, {"l2_leaf_reg": (3.0, "curvature")}),
 }
+
+#: at the start curvatures are 1 up to rounding, on which it must not depend whether k rows reach a weight of k
+_SLACK = 1.0 - 1e-5
+_LEAST_WEIGHT = {"xgboost": "min_child_weight", "lightgbm": "min_sum_hessian_in_leaf"}
+
+
+def slackened(booster: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters with the least weight of a leaf a trifle lower, under its first name."""
+    aliases, known = _REGULARISATION[booster]
+    name = _LEAST_WEIGHT[booster]
+    values = [value for alias, value in given.items() if aliases.get(alias, alias) == name]
+    others = {alias: value for alias, value in given.items() if aliases.get(alias, alias) != name}
+    return {**others, name: _SLACK * (values[-1] if values else known[name][0])}
 
 
 @dataclass(frozen=True)
@@ -227,12 +241,40 @@ def native_params(
 
 
 def native_labels(loss: Any, y: Any) -> np.ndarray:
-    """What to train a booster's own objective on; see :func:`native_params`."""
+    """What to train a booster's own objective on; see :func:`native_params`.
+
+    Parameters
+    ----------
+    loss : MatchingLoss, potential or curve
+        With a sigmoid or identity link, stretched and shifted.
+    y : array
+        Labels.
+
+    Examples
+    --------
+    >>> from selmatch.boosting import native_labels
+    >>> native_labels(Sigmoid().affine(alpha=2.0, beta=5.0), [5.0, 6.0])
+    array([0.5       , 0.88079708])
+    """
     return _any("selmatch.boosting.native_labels", loss).labels(y)
 
 
 def native_scores(loss: Any, margin: Any) -> Any:
-    """Raw margins of a booster's own objective as scores; see :func:`native_params`."""
+    """Raw margins of a booster's own objective as scores; see :func:`native_params`.
+
+    Parameters
+    ----------
+    loss : MatchingLoss, potential or curve
+        With a sigmoid or identity link, stretched and shifted.
+    margin : array
+        Predictions of the booster before its own link.
+
+    Examples
+    --------
+    >>> from selmatch.boosting import native_scores
+    >>> native_scores(Sigmoid().affine(alpha=2.0, beta=5.0), [0.0, 2.0])
+    array([5., 6.])
+    """
     return _any("selmatch.boosting.native_scores", loss).scores(margin)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from selmatch import ranking as forms
 from selmatch.boosting import native
-from selmatch.boosting.rows import Rows, Start
+from selmatch.boosting.rows import Rows, Start, ends
 from selmatch.losses import MatchingLoss, loss_of
 
 _log = logging.getLogger("selmatch.boosting")
@@ -34,6 +34,15 @@ class Objective:
         None takes the booster's own objective where it gives the same trees as ``curvature="newton"``, else Python.
     ranking : {None, "pairwise", "listwise"}
         How lists are compared; None for rows that stand alone.
+
+    Examples
+    --------
+    Boosters have subclasses of it (:func:`selmatch.boosting.xgboost` and so on); by itself it tells where to start.
+
+    >>> objective = sm.boosting.Objective(Sinh().affine(alpha=0.5))
+    >>> rows = objective.prepare([0.0, 1.0, 8.0])
+    >>> round(objective.start.score, 3)
+    5.846
     """
 
     #: the library, as people write it, and as :func:`selmatch.boosting.native_params` knows it
@@ -68,18 +77,36 @@ class Objective:
 
     def rows(self, labels: Any, weights: Any = None, groups: Any = None) -> Rows:
         """A data set, checked and with its links cached."""
-        return Rows(self._who, self.loss, labels, weights, form=self._form, groups=groups)
+        found = Rows(self._who, self.loss, labels, weights, form=self._form, groups=groups)
+        found.bounds = self.bounds
+        return found
+
+    @property
+    def bounds(self) -> tuple[Any, Any] | None:
+        """Ends between which scores are taken, for a link that ends somewhere, once the start value is known."""
+        return None if self.start is None or self.ranking is not None else ends(self.loss, self.start)
+
+    def inside(self, scores: np.ndarray) -> np.ndarray:
+        """Scores of trees, moved into the domain of the link."""
+        return scores if self.bounds is None else np.clip(scores, *self.bounds)
 
     def prepare(self, labels: Any, weights: Any = None, groups: Any = None) -> Rows:
         """See the training labels: find the start value and the scale, and say in the log which route runs."""
         rows = self.rows(labels, weights, groups)
+        rows.bounds = None  # those of an earlier training
         self.start = rows.start(self.curvature)
+        rows.bounds = self.bounds
         self._require_curvature(rows)
         _log.info(
             "%s: %s route, %s curvature, %s kernel, start %s, scale %.6g, %r",
-            self.library, self.route, self.curvature, rows.kernel, self.start.score, self.start.scale, self.loss,
+            self.library, self.route, self.curvature, self._runs_on(rows), self.start.score, self.start.scale,
+            self.loss,
         )  # fmt: skip
         return rows
+
+    def _runs_on(self, rows: Rows) -> str:
+        """Whose kernel computes gradients."""
+        return "the booster's" if self.route == "native" else rows.kernel
 
     def _require_curvature(self, rows: Rows) -> None:
         """A link of jumps has no second derivatives: boosters would find nothing to split, without a word."""

@@ -9,14 +9,20 @@ from typing import Any
 import numpy as np
 
 from selmatch import kernels, ranking
+from selmatch.algebra import constant_value
 from selmatch.columns import real_array
 from selmatch.composite import CompositeSoftmax
 from selmatch.curve import Curve
 from selmatch.lists import Groups
 from selmatch.losses import MatchingLoss, PerLabel
 
-#: labels and links beyond this, or so many times larger than their spread, are evaluated in double precision
-_LARGE, _OFFSET = 1e12, 1e3
+#: labels and links beyond this, so many times larger than their spread, or with their mean so many times their spread
+#: away from 0, are evaluated in double precision
+_LARGE, _OFFSET, _AWAY = 1e12, 1e3, 10.0
+#: how near to the end of a link scores come, as a part of the distance from there to the start
+_NEAR = 1e-6
+#: what may be left of gradients that cancel, as a part of their size
+_BALANCED = 1e-12
 #: from so many labels on compiled kernels pay for their compilation
 _MANY = 100_000
 
@@ -31,6 +37,13 @@ class Start:
         The best constant prediction, h^-1 of the weighted mean of h(y); one for each target.
     scale : float
         What gradients and curvatures are multiplied with.
+
+    Examples
+    --------
+    >>> objective = sm.boosting.Objective(Identity().affine(alpha=2.0))
+    >>> rows = objective.prepare([1.0, 2.0, 6.0])
+    >>> objective.start
+    Start(score=3.0, scale=0.5)
     """
 
     score: float | tuple[float, ...]
@@ -54,16 +67,29 @@ class Rows:
         ``ranking.pairwise`` or ``ranking.listwise``, for lists.
     groups : array of int, optional
         Sizes of the lists, one behind the other.
+
+    Attributes
+    ----------
+    bounds : tuple or None
+        Ends between which scores are taken, from :func:`ends`; None for scores as they come.
     """
 
     def __init__(
         self, who: str, loss: MatchingLoss, labels: Any, weights: Any = None, *, form: Any = None, groups: Any = None
     ) -> None:
         self.who, self.loss, self.form = who, loss, form
+        self.bounds: tuple[Any, Any] | None = None
         self.labels = checked_labels(who, loss, labels, form)
+        if form is None and groups is not None:
+            raise ValueError(
+                f"{who}: groups must be None, got lists: the objective compares none. Give it ranking='pairwise' or "
+                "'listwise' (XGBoost and LightGBM)."
+            )
         self.groups = None if form is None else checked_groups(who, groups, len(self.labels))
         count = len(self.labels) if self.groups is None else len(self.groups)
         self.weights = None if weights is None else checked_weights(who, weights, count, form is not None)
+        if self.weights is not None:
+            _require_single(who, self.weights)
         potential = loss.potential
         self._kernel: Any = None
         if form is None and isinstance(potential, Curve):
@@ -76,16 +102,13 @@ class Rows:
         flat = self.labels.ravel()
         with np.errstate(all="ignore"):
             link = self._kernel.link(flat)
+        if not np.all(np.isfinite(link)):
+            raise self._not_finite()
         self._dtype = np.float32 if _is_single_enough(flat) and _is_single_enough(link) else np.float64
         self._flat, self._link = flat.astype(self._dtype), link.astype(self._dtype)
         self._flat_weights = None
         if self.weights is not None:
             self._flat_weights = np.repeat(self.weights, flat.size // len(self.labels)).astype(self._dtype)
-
-    @property
-    def dtype(self) -> Any:
-        """The precision in which scores are wanted."""
-        return np.float64 if self._kernel is None else self._dtype
 
     @property
     def kernel(self) -> str:
@@ -94,7 +117,7 @@ class Rows:
 
     @property
     def precision(self) -> np.dtype:
-        """In which precision gradients are computed."""
+        """In which precision gradients are computed, and scores are wanted."""
         return np.dtype(np.float64 if self._kernel is None else self._dtype)
 
     @property
@@ -116,25 +139,29 @@ class Rows:
             return self._start_of_lists()
         if isinstance(potential, PerLabel):
             return _minimiser_per_label(potential, self.labels, self.weights)
-        if self.labels.ndim == 1:
-            return self._minimiser(self.labels)
         if self.loss.vector:
             return np.asarray(self.loss.minimiser(self.labels, self.weights))
+        if self.labels.ndim == 1:
+            return self._minimiser(self.labels)
         return np.array([self._minimiser(column) for column in self.labels.T])
 
     def _minimiser(self, labels: np.ndarray) -> float:
-        """h^-1 of the mean link; polished only where that is no number, it takes long on many rows."""
+        """h^-1 of the mean link; polished only where gradients do not balance there, it takes long on many rows."""
         curve = self.loss.potential
         with np.errstate(all="ignore"):
             score = float(curve.inverse(float(np.average(curve(labels), weights=self.weights))))
         if math.isfinite(score):
-            return min(max(score, float(labels.min())), float(labels.max()))
+            score = min(max(score, float(labels.min())), float(labels.max()))
+            pulls = self.loss.grad(np.full(labels.shape, score), labels)
+            balance, size = (np.average(pull, weights=self.weights) for pull in (pulls, np.abs(pulls)))
+            if abs(balance) <= _BALANCED * size:
+                return score
         return float(self.loss.minimiser(labels, self.weights))
 
     def _start_of_lists(self) -> float:
         """One score for all items; only a listwise loss whose scaling is not constant can tell which."""
         potential = self.loss.potential
-        if not isinstance(potential, CompositeSoftmax) or not potential.scaling.slope(potential.point()):
+        if not isinstance(potential, CompositeSoftmax) or constant_value(potential.scaling) is not None:
             return 0.0
         middle = float(np.mean(self.labels))
         pulls = ranking.listwise.grad(
@@ -142,18 +169,31 @@ class Rows:
         )
         # the gradients of a list at a constant score add up to q there minus the links of its labels
         links = potential.scaling(middle) - Groups.from_sizes(np.asarray(self.groups)).sum(pulls)
-        score = float(potential.scaling.inverse(float(np.average(links, weights=self.weights))))
-        return min(max(score, float(self.labels.min())), float(self.labels.max()))
+        with np.errstate(all="ignore"):
+            score = float(potential.scaling.inverse(float(np.average(links, weights=self.weights))))
+        # a flat piece of the scaling has no inverse
+        return min(max(middle if math.isnan(score) else score, float(self.labels.min())), float(self.labels.max()))
 
     def _mean_curvature(self, scores: np.ndarray, kind: str) -> float:
+        places = np.empty((2, self.labels.size), self.precision)
         for attempt in dict.fromkeys((kind, "secant")):
-            curvature = self.gradient_and_curvature(scores, 1.0, attempt)[1]
-            mean = float(np.sum(curvature, dtype=np.float64)) / self._mass(curvature)
-            if math.isfinite(mean) and mean > 0.0:
+            with np.errstate(all="ignore"):
+                curvature = self.gradient_and_curvature(scores, 1.0, attempt, (places[0], places[1]))[1]
+                mean = float(np.sum(curvature, dtype=np.float64)) / self._mass(curvature)
+            # kernels write the largest number where curvatures overflow
+            if not np.max(curvature) < np.finfo(self.precision).max:
+                raise self._not_finite()
+            if mean > 0.0:
                 return mean
         raise ValueError(
             f"{self.who}: the link must be steep somewhere between the labels, got {self.loss!r}, which is flat on "
             f"[{self.labels.min():g}, {self.labels.max():g}]. Move its sensitive region to where the labels are."
+        )
+
+    def _not_finite(self) -> ValueError:
+        return ValueError(
+            f"{self.who}: the link must be finite at the labels, and its slope between them, got {self.loss!r} with "
+            f"labels from {self.labels.min():g} to {self.labels.max():g}. Cap it, or stretch it by a smaller alpha."
         )
 
     def _mass(self, curvature: np.ndarray) -> float:
@@ -169,16 +209,15 @@ class Rows:
         self, scores: Any, scale: float, kind: str, out: tuple[np.ndarray, np.ndarray] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Gradients and curvatures of the weighted sum of losses, times the scale, in the shape of the labels."""
-        scores = np.asarray(scores)
+        scores = self._inside(scores)
         if self._kernel is None:
-            results = self._on_arrays(scores.reshape(self.labels.shape), scale, kind)
+            results = self._on_arrays(scores, scale, kind)
             if out is None:
                 return results
             for place, result in zip(out, results, strict=True):
                 place[...] = result.reshape(place.shape)
             return out
-        # a cast costs less than a loop over two precisions, which cannot be vectorised
-        flat = scores.ravel().astype(self._dtype, copy=False)
+        flat = scores.ravel()
         if out is None:
             out = np.empty(flat.shape, np.float32), np.empty(flat.shape, np.float32)
         self._kernel.gradient_and_curvature(
@@ -186,8 +225,14 @@ class Rows:
         )
         return out[0].reshape(self.labels.shape), out[1].reshape(self.labels.shape)
 
+    def _inside(self, scores: Any) -> np.ndarray:
+        """Scores in the shape of the labels and the precision of the kernel, between the bounds."""
+        with np.errstate(over="ignore"):
+            # a cast costs less than a loop over two precisions, which cannot be vectorised
+            scores = np.asarray(scores).reshape(self.labels.shape).astype(self.precision, copy=False)
+        return scores if self.bounds is None else np.clip(scores, *inwards(self.bounds, self.precision))
+
     def _on_arrays(self, scores: np.ndarray, scale: float, kind: str) -> tuple[np.ndarray, np.ndarray]:
-        scores = scores.astype(np.float64)
         if self.form is not None:
             lists = {"segments": self.segments, "weights": self.weights}
             gradient = self.form.grad(scores, self.labels, self.loss, reduction="sum", **lists)
@@ -200,20 +245,48 @@ class Rows:
 
     def value(self, scores: Any) -> float:
         """The weighted mean loss: what to report, and to stop early on."""
-        scores = np.asarray(scores, dtype=np.float64).reshape(self.labels.shape)
+        scores = self._inside(scores)
         if self.form is not None:
             return float(self.form(scores, self.labels, self.loss, segments=self.segments, weights=self.weights))
         if self._kernel is None:
             return float(self.loss(scores, self.labels, weights=self.weights))
-        total = self._kernel.total(scores.ravel().astype(self._dtype), self._flat, weights=self._flat_weights)
+        total = self._kernel.total(scores.ravel(), self._flat, weights=self._flat_weights)
         mass = self._flat.size if self._flat_weights is None else float(np.sum(self._flat_weights, dtype=np.float64))
         return total / mass if mass else 0.0
+
+
+def ends(loss: MatchingLoss, start: Start) -> tuple[Any, Any] | None:
+    """Just inside the domain of a link that ends somewhere: trees may lead beyond, where it is not defined."""
+    curve = loss.potential
+    if not isinstance(curve, Curve) or not curve.bounded:
+        return None
+    score, domain = np.asarray(start.score), curve.domain
+    return tuple(end + _NEAR * (score - end) if math.isfinite(end) else end for end in (domain.low, domain.high))  # type: ignore[return-value]
+
+
+def inwards(bounds: tuple[Any, Any], precision: Any) -> tuple[Any, Any]:
+    """Bounds in a precision, rounded inwards: the nearest number may be the end itself."""
+    low, high = (np.asarray(bound).astype(precision) for bound in bounds)
+    up, down = np.nextafter(low, np.inf, dtype=precision), np.nextafter(high, -np.inf, dtype=precision)
+    return np.where(np.isfinite(low), up, low), np.where(np.isfinite(high), down, high)
+
+
+def _require_single(who: str, weights: np.ndarray) -> None:
+    """Boosters keep weights in single precision."""
+    with np.errstate(over="ignore", under="ignore"):
+        kept = weights.astype(np.float32)
+    if not (np.isfinite(kept).all() and kept.any()):
+        raise ValueError(
+            f"{who}: weights must be numbers in single precision, as boosters keep them, got weights up to "
+            f"{weights.max():g}. Divide them by their mean."
+        )
 
 
 def _is_single_enough(values: np.ndarray) -> bool:
     """Whether single precision tells values apart: it loses the differences of numbers far from 0."""
     largest = float(np.max(np.abs(values), initial=0.0))
-    return largest < _LARGE and largest <= _OFFSET * float(np.std(values))
+    spread, away = float(np.std(values)), abs(float(np.mean(values)))
+    return largest < _LARGE and largest <= _OFFSET * spread and away <= _AWAY * spread
 
 
 def _minimiser_per_label(potential: PerLabel, labels: np.ndarray, weights: np.ndarray | None) -> float:

@@ -1,7 +1,8 @@
-"""What the adapters of XGBoost and LightGBM share: both call Python once a round, with all scores at once."""
+"""What the adapters of all libraries share: the data sets they have seen, how they train, what comes of it."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -33,7 +34,7 @@ class Model:
         metric, which falls when the matching loss falls.
     """
 
-    objective: RoundObjective
+    objective: LibraryObjective
     booster: Any
     best_iteration: int | None = None
     history: Mapping[str, list[float]] = field(default_factory=dict, repr=False)
@@ -77,20 +78,55 @@ class Metric:
     #: XGBoost's estimators report a metric by this name
     __name__ = METRIC
 
-    def __init__(self, objective: RoundObjective) -> None:
+    def __init__(self, objective: LibraryObjective) -> None:
         self.objective = objective
 
 
-class RoundObjective(Objective):
-    """An objective that is called once a round, with all scores at once."""
+class Plan(NamedTuple):
+    """What a library needs to know for a training, checked."""
 
-    def __init__(self, loss: Any, **options: Any) -> None:
-        super().__init__(loss, **options)
+    X: Any
+    rows: Rows
+    params: dict[str, Any]
+    rounds: int
+    validation: tuple[Any, Rows] | None
+    early_stopping: int | None
+
+
+class LibraryObjective(Objective):
+    """An objective that trains with a library."""
+
+    #: parameters that the objective or the arguments of ``fit`` settle, by all their names
+    settled: tuple[str, ...] = ()
+    #: whether the library takes rows of labels
+    many_targets = True
+
+    def __init__(
+        self, loss: Any, *, curvature: str = "secant", route: str | None = None, ranking: str | None = None
+    ) -> None:
+        super().__init__(loss, curvature=curvature, route=route, ranking=ranking)
         self._seen: list[Seen] = []
 
     def __getstate__(self) -> dict[str, Any]:
         # copies travel to workers and into folds, where other rows wait
         return {**self.__dict__, "_seen": []}
+
+    # -------------------------------------------------------------------------------------------------------- data sets
+
+    def rows(self, labels: Any, weights: Any = None, groups: Any = None) -> Rows:
+        """A data set, checked and with its links cached."""
+        found = super().rows(labels, weights, groups)
+        if found.labels.ndim > 1 and not self.many_targets:
+            raise ValueError(
+                f"{self._who}: the labels must be one for each row, got shape {found.labels.shape}: {self.library} "
+                "holds no rows of labels. Use XGBoost, or train one model for each target."
+            )
+        return found
+
+    def prepare(self, labels: Any, weights: Any = None, groups: Any = None) -> Rows:
+        """See the training labels: find the start value and the scale, and say in the log which route runs."""
+        self._seen = []  # their bounds are those of another start
+        return super().prepare(labels, weights, groups)
 
     def seen(self, table: Table, rows: Rows | None = None) -> Seen:
         """A data set, recognised by its numbers: boosters hand over a new array each round, users change labels."""
@@ -101,14 +137,70 @@ class RoundObjective(Objective):
         self._seen = [found, *self._seen[: _MOST - 1]]
         return found
 
+    # --------------------------------------------------------------------------------------------------------- training
+
+    def fit(
+        self, X: Any, y: Any, *, weights: Any = None, groups: Any = None, rounds: int = 100,
+        params: Mapping[str, Any] | None = None, validation: Any = None, early_stopping: int | None = None,
+    ) -> Model:  # fmt: skip
+        """Train on the route that was chosen, from the right start, with the right metric.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix
+            Features, as the library takes them; columns of categories are used as such.
+        y : array
+            Targets; with XGBoost and CatBoost also rows of targets.
+        weights : array, optional
+            Of rows; for a ranking loss of lists.
+        groups : array of int, optional
+            Sizes of the lists, for a ranking loss.
+        rounds : int
+            How many, at least 1.
+        params : mapping, optional
+            The library's parameters, by its names, but those that the objective settles; regularisation in the units
+            of a loss with mean curvature 1, on both routes.
+        validation : tuple, optional
+            (X, y), (X, y, weights) or (X, y, weights, groups). Scikit-learn takes it from version 1.7 on.
+        early_stopping : int, optional
+            Stop after so many rounds without a better matching loss on the validation set.
+
+        Returns
+        -------
+        Model
+            A booster of CatBoost in it predicts scores by itself, also when it is saved and loaded.
+        """
+        rounds = self._whole("rounds", rounds)
+        patience = None if early_stopping is None else self._whole("early_stopping", early_stopping)
+        given = self._given(params, *self.settled)
+        rows = self._training_rows(y, weights, groups)
+        model = self._train(Plan(X, rows, given, rounds, self._validation_rows(validation, patience), patience))
+        self._seen = []
+        return model
+
+    def _training_rows(self, labels: Any, weights: Any, groups: Any) -> Rows:
+        return self.prepare(labels, weights, groups)
+
+    def _train(self, plan: Plan) -> Model:
+        raise NotImplementedError
+
+    def predict(self, booster: Any, X: Any, *, rounds: int | None = None) -> np.ndarray:
+        """Scores from a booster that this objective has trained."""
+        raise NotImplementedError
+
     @property
     def native(self) -> native.Native | None:
         """How the booster's own objective trains this loss, if it does."""
         return native.of(self.booster, self.loss) if self.route == "native" else None
 
-    def predict(self, booster: Any, X: Any, *, rounds: int | None = None) -> np.ndarray:
-        """Scores from a booster that this objective has trained."""
-        raise NotImplementedError
+    def _whole(self, name: str, value: Any) -> int:
+        try:
+            whole = 0 if isinstance(value, (bool, np.bool_)) else operator.index(value)
+        except TypeError:
+            whole = 0
+        if whole < 1:
+            raise ValueError(f"{self._who}: {name} must be a whole number >= 1, got {value!r}.")
+        return whole
 
     def _given(self, params: Mapping[str, Any] | None, *settled: str) -> dict[str, Any]:
         """The user's parameters, among which nothing is that the objective settles."""
@@ -116,7 +208,8 @@ class RoundObjective(Objective):
         for name in settled:
             if name in given:
                 raise ValueError(
-                    f"{self._who}: params must not hold {name!r}, got {given[name]!r}. The objective settles it."
+                    f"{self._who}: params must not hold {name!r}, got {given[name]!r}. The objective settles it, or an "
+                    "argument of fit: rounds, validation or early_stopping."
                 )
         return given
 
@@ -130,9 +223,8 @@ class RoundObjective(Objective):
         return np.ascontiguousarray(gradient, np.float32), np.ascontiguousarray(curvature, np.float32)
 
     def _outside(self, scores: Any) -> ValueError:
-        domain = getattr(self.loss.potential, "domain", None)
         return ValueError(
-            f"{self._who}: scores must stay in {domain}, where the link {self.loss.potential!r} is finite, got "
+            f"{self._who}: scores must stay where the link {self.loss.potential!r} is finite, got "
             f"scores from {np.min(scores):g} to {np.max(scores):g}. Cap the link, or lower the learning rate."
         )
 

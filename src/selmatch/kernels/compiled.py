@@ -27,11 +27,11 @@ _loaded: dict[str, Compiled] = {}
 
 _HEADER = '''"""A kernel of selmatch, generated; it may be deleted at any time."""
 
-import numba
-from numpy import float32, float64
+import numpy as np
+from numpy import float64
 
-from selmatch.kernels.cpu_functions import DOUBLE, SINGLE, absolute, accumulated, device, loop, select, square_root
-from selmatch.kernels.cpu_functions import widest_vectors
+from selmatch.kernels.cpu_functions import DOUBLE, SINGLE, absolute, accumulated, block, device, loop, select
+from selmatch.kernels.cpu_functions import square_root, widest_vectors
 
 functions = {table}
 Scalar, epsilon = functions.Scalar, functions.epsilon
@@ -83,12 +83,24 @@ class Compiled:
 def source(name: str, routines: list[emit.Routine], double: list[bool], single: bool) -> str:
     """The text of a generated file: a loop and the functions of the curve that it calls."""
     wide = tuple(flag for part, flag in zip(routines, double, strict=True) for _ in part.numbers)
-    numbers = tuple(number for part in routines for number in part.numbers)
-    functions = [emit.constants(numbers, wide), *map(inspect.getsource, FORMULAS), *(part.source for part in routines)]
+    functions = [emit.constants(wide), *map(inspect.getsource, FORMULAS), *(part.source for part in routines)]
     text = [_HEADER.format(table="SINGLE" if single else "DOUBLE"), _NAMES, ""]
     text += [f"\n@device\n{function}\n" for function in functions]
-    text += [f"\n@loop\n{inspect.getsource(getattr(loops, name))}"]
+    kind, ending, _ = name.partition("_block")
+    if ending:
+        text += [
+            _loop("loop", "link_values"),
+            _loop("loop", kind),
+            f"\nderivatives = {kind}\n",
+            _loop("block", "block"),
+        ]
+    else:
+        text += [_loop("loop", name)]
     return "\n".join(text)
+
+
+def _loop(decorator: str, name: str) -> str:
+    return f"\n@{decorator}\n{inspect.getsource(getattr(loops, name))}"
 
 
 def load(name: str, text: str) -> Compiled:
@@ -114,7 +126,7 @@ def _executed(name: str, text: str, key: str) -> Any:
     sys.modules[module.__name__] = module  # where Numba looks for the names of what it loads from disk
     with cpu_functions.cached(path is not None):
         exec(compile(text, module.__file__, "exec"), module.__dict__)
-    return module.__dict__[name]
+    return module.__dict__["block" if name.endswith("_block") else name]
 
 
 def folder() -> Path:

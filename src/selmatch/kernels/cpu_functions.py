@@ -49,6 +49,11 @@ def loop(function: Any) -> Any:
     return numba.njit(function, error_model="numpy", fastmath=set(FASTMATH), nogil=True, cache=_keep.get())
 
 
+def block(function: Any) -> Any:
+    """Short loops, for callers who need Python's lock again at once."""
+    return numba.njit(function, error_model="numpy", fastmath=set(FASTMATH), cache=_keep.get())
+
+
 @numba.njit(fastmath={"reassoc"}, **_INLINED)
 def accumulated(total, x):
     """A sum that may be formed in any order, and thus by many lanes at once."""
@@ -365,8 +370,7 @@ def _functions(precision: SimpleNamespace) -> SimpleNamespace:
     for name, function in library.items():
         table[name] = _from_library(function)
     table["arctan2"], table["power"] = _from_library_2(math.atan2), _from_library_2(math.pow)
-    table["abs"], table["sqrt"] = absolute, square_root
-    return SimpleNamespace(Scalar=T, largest=largest, epsilon=T(np.finfo(T).eps), **table)
+    return SimpleNamespace(Scalar=T, epsilon=T(np.finfo(T).eps), **table)
 
 
 def _from_library(function: Any) -> Any:

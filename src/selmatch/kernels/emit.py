@@ -300,7 +300,7 @@ def _written(node: Call, operands: list[str], prefix: str) -> str:
     return f"{prefix}{node.name}({', '.join(operands)})"
 
 
-def constants(numbers: tuple[float, ...], double: tuple[bool, ...]) -> str:
+def constants(double: tuple[bool, ...]) -> str:
     """The source of the function that takes the numbers out of their array, before the loop."""
     entries = [f"numbers[{i}]" if wide else f"Scalar(numbers[{i}])" for i, wide in enumerate(double)]
     return f"def constants(numbers):\n    return ({', '.join(entries) or '0.0'},)"

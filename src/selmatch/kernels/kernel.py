@@ -23,6 +23,8 @@ _NEEDED = {
     "link_values": ("link",),
     "newton": ("link_and_slope",),
     "secant": ("link_and_slope",),
+    "newton_block": ("link", "link_and_slope"),
+    "secant_block": ("link", "link_and_slope"),
     "value_and_gradient": ("remainder_and_difference",),
     "total": ("remainder",),
 }
@@ -31,7 +33,15 @@ _INSTALL = 'Install it with: pip install "selmatch[cpu]".'
 
 @functools.cache
 def _has_numba() -> bool:
-    return importlib.util.find_spec("numba") is not None
+    """Whether Numba is there and works; one that refuses its NumPy is as good as none."""
+    if importlib.util.find_spec("numba") is None:
+        return False
+    try:
+        importlib.import_module("numba")
+    except Exception as error:
+        _log.warning("Numba cannot be imported, NumPy does its work: %s", error)
+        return False
+    return True
 
 
 def elementwise(curve: Curve, backend: str | None = None) -> Elementwise:
@@ -167,7 +177,7 @@ class Elementwise:
             Where to write gradient and curvature; new arrays of the dtype of s otherwise.
         """
         if kind not in ("secant", "newton"):
-            raise ValueError(f"gradient_and_curvature: kind must be 'secant' or 'newton', got {kind!r}.")
+            raise ValueError(f"Elementwise.gradient_and_curvature: kind must be 'secant' or 'newton', got {kind!r}.")
         scores = {"s_hat": s_hat, "s": s, "link_of_s": link_of_s}
         gradient, curvature = self._outputs("gradient_and_curvature", out, **scores, weights=weights)
         largest = min(float(np.finfo(dtype).max) for dtype in (s.dtype, curvature.dtype))
@@ -192,6 +202,25 @@ class Elementwise:
             return float(np.sum(sums))
 
     # ---------------------------------------------------------------------------------------------------------- backend
+
+    def block(self, kind: str, dtype: Any) -> Callable[..., Array] | None:
+        """Both derivatives of small blocks of rows, in one compiled call; None where NumPy has to do it.
+
+        ``block(s_hat, s, weights, start, scale, low, high)`` gives an array (rows, 2): gradient and curvature of the
+        predictions ``s_hat + start``, moved into [low, high], with their signs turned. FloatingPointError where a
+        gradient is not finite.
+        """
+        plan = self.plan(f"{kind}_block", np.dtype(dtype))
+        if plan is None:
+            return None
+        run, numbers, largest = plan.loop.dispatcher, plan.numbers, float(np.finfo(dtype).max)
+
+        def block(
+            s_hat: Array, s: Array, weights: Array | None, start: float, scale: float, low: float, high: float
+        ) -> Array:
+            return run(s_hat, s, weights, start, scale, low, high, largest, self.reach, numbers)
+
+        return block
 
     def compiled(self, name: str, dtype: Any = np.float64) -> Any:
         """The compiled loop behind a pass (``"secant"``, ``"newton"``, ...), or None where NumPy does it."""
@@ -256,16 +285,16 @@ class Elementwise:
         if out is None:
             out = (np.empty_like(s), np.empty_like(s))
         elif not (isinstance(out, (tuple, list)) and len(out) in (0, 2)):
-            raise TypeError(f"{who}: out must be a pair of arrays, got {type(out).__name__}.")
+            raise TypeError(f"Elementwise.{who}: out must be a pair of arrays, got {type(out).__name__}.")
         for i, array in enumerate(out):
             _require_array(who, f"out[{i}]", array, len(s))
             if not array.flags.writeable:
-                raise ValueError(f"{who}: out[{i}] must be writeable, got a read-only array.")
+                raise ValueError(f"Elementwise.{who}: out[{i}] must be writeable, got a read-only array.")
         for name, array in given.items():
             _require_array(who, name, array, len(s))
         inputs = [s, *given.values()]
         if any(np.may_share_memory(a, b) for i, a in enumerate(out) for b in (*inputs, *out[:i])):
-            raise ValueError(f"{who}: out must not overlap the other arrays, got one that does.")
+            raise ValueError(f"Elementwise.{who}: out must not overlap the other arrays, got one that does.")
         return tuple(out)
 
 
@@ -301,12 +330,12 @@ def _require_array(who: str, name: str, array: Any, length: int | None = None) -
     """Raise unless an argument is what loops can run over."""
     if not isinstance(array, np.ndarray) or array.dtype not in _DTYPES:
         got = f"dtype {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
-        raise TypeError(f"{who}: {name} must be a NumPy array of float32 or float64, got {got}.")
+        raise TypeError(f"Elementwise.{who}: {name} must be a NumPy array of float32 or float64, got {got}.")
     if array.ndim != 1 or not array.flags.c_contiguous:
         got = f"shape {array.shape}" if array.ndim != 1 else "a strided one"
         raise ValueError(
-            f"{who}: {name} must be a contiguous one-dimensional array, got {got}. "
+            f"Elementwise.{who}: {name} must be a contiguous one-dimensional array, got {got}. "
             "Try numpy.ascontiguousarray(...).ravel()."
         )
     if length is not None and len(array) != length:
-        raise ValueError(f"{who}: {name} must have the length of s, {length}, got {len(array)}.")
+        raise ValueError(f"Elementwise.{who}: {name} must have the length of s, {length}, got {len(array)}.")

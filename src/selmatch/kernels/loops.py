@@ -2,6 +2,9 @@
 
 Their source is copied into generated files, next to the functions of one curve in one precision. The names below stand
 for what those files define; as they are here, the formulas work on NumPy arrays, and the loops do not run.
+
+A block is for callers with a thousand rows at a time, who want both derivatives side by side with their signs turned,
+and hold Python's lock: everything happens in one call, in several loops because those are vectorised.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ zero: Any = 0.0
 one: Any = 1.0
 absolute: Any = np.abs
 minimum: Any = np.minimum
+maximum: Any = np.maximum
 select: Any = functions.where
 #: the curve
 constants: Any = None
@@ -26,6 +30,8 @@ link: Any = None
 link_and_slope: Any = None
 remainder: Any = None
 remainder_and_difference: Any = None
+#: one of the loops newton and secant
+derivatives: Any = None
 #: of selmatch.kernels.cpu_functions
 accumulated: Any = None
 widest_vectors: Any = None
@@ -104,6 +110,25 @@ def secant(s_hat, s, link_of_s, weights, scale, largest, reach, gradient, curvat
             w = scale * Scalar(weights[i])
         gradient[i] = weighted(w, here - known)
         curvature[i] = bounded(weighted(w, curve), largest)
+
+
+def block(s_hat, s, weights, start, scale, low, high, largest, reach, numbers):
+    count = s.shape[0]
+    x, xh, known = np.empty(count, Scalar), np.empty(count, Scalar), np.empty(count, Scalar)
+    gradient, curvature = np.empty(count, Scalar), np.empty(count, Scalar)
+    low, high = Scalar(low), Scalar(high)
+    for i in range(count):
+        x[i] = s[i]
+        xh[i] = minimum(maximum(Scalar(s_hat[i] + start), low), high)
+    link_values(x, known, numbers)
+    derivatives(xh, x, known, weights, scale, largest, reach, gradient, curvature, numbers)
+    pairs, finite = np.empty((count, 2), Scalar), True
+    for i in range(count):
+        pairs[i, 0], pairs[i, 1] = -gradient[i], -curvature[i]
+        finite &= np.isfinite(gradient[i])
+    if not finite:
+        raise FloatingPointError
+    return pairs
 
 
 def total(s_hat, s, weights, sums, block, numbers):

@@ -9,7 +9,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 #: slices begin at multiples of this, and are worth a thread from LEAST elements on
 BLOCK = 4096
@@ -90,8 +90,10 @@ def run(work: Callable[[int, int], None], length: int) -> None:
         for start, stop in _in_turn(slices, turn):
             work(start, stop)
 
-    others = [_submit(take, count - 1) for _ in range(count - 1)]
+    others: list[Future[None]] = []
     try:
+        for _ in range(count - 1):
+            others.append(_submit(take, count - 1))
         take()
     finally:  # arrays of the caller must not be written to after an error
         errors = [other.exception() for other in others]
@@ -108,7 +110,7 @@ def _in_turn(slices: Iterator[tuple[int, int]], turn: threading.Lock) -> Iterato
         yield mine
 
 
-def _submit(task: Callable[[], None], workers: int):
+def _submit(task: Callable[[], None], workers: int) -> Future[None]:
     global _executor, _workers
     with _lock:
         if _executor is None or _workers < workers:

@@ -4,6 +4,6 @@ The pairwise loss of a list is the sum, over its ordered pairs i != j, of the ma
 ``s_hat[i] - s_hat[j]`` for the observed one, ``s[i] - s[j]``. :mod:`selmatch.ranking` is the front; here are the sums.
 """
 
-from selmatch.pairs.sums import Pairs, plan
+from selmatch.pairs.sums import Pairs, plan, require_both_signs, require_gap
 
-__all__ = ["Pairs", "plan"]
+__all__ = ["Pairs", "plan", "require_both_signs", "require_gap"]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from selmatch.curve import Curve
-from selmatch.functions import abs, where
+from selmatch.functions import abs, is_number, where
 from selmatch.pairs.layout import Layout
 from selmatch.pairs.libraries import tools_of
 from selmatch.parameters import has_plain_numbers
@@ -48,7 +48,7 @@ class PairTerms(NamedTuple):
             both = zip((value, gradient, curvature), back, signs, strict=True)
             terms = [a if a is None else a + sign * b for a, b, sign in both]
         if self.gap is not None:
-            weight = self.gap(abs(x))
+            weight = _weight(self.gap, abs(x))
             terms = [t if t is None else weight * t for t in terms]
         return Terms(*terms)
 
@@ -65,6 +65,26 @@ class PairTerms(NamedTuple):
         elif "secant" in self.need:
             curvature = self.curve.secant(x, u, xh)
         return value, gradient, curvature
+
+
+def _weight(weigh: Callable[[Array], Array], gap: Array) -> Array:
+    """The weights of pairs: else an error, or NaN outside of NumPy."""
+    weight = weigh(gap)
+    if not is_number(weight) and getattr(weight, "shape", None) not in ((), gap.shape):
+        got = type(weight).__name__ if not hasattr(weight, "shape") else f"shape {tuple(weight.shape)}"
+        raise ValueError(
+            f"pairwise: pair_weights must give a number for every difference, here of shape {tuple(gap.shape)}, "
+            f"got {got}. It is called with arrays of sizes of differences."
+        )
+    if not isinstance(gap, np.ndarray):
+        return where(weight >= 0, weight, np.nan) if not is_number(weight) else weight
+    fits = np.broadcast_to((weight >= 0) & np.isfinite(weight), gap.shape)
+    if not fits.all():
+        first, bad = gap[~fits][0], np.broadcast_to(weight, gap.shape)[~fits][0]
+        raise ValueError(
+            f"pairwise: pair_weights must be finite and >= 0, got {bad} for the size of difference {first}."
+        )
+    return weight
 
 
 class HessianTerms(NamedTuple):

@@ -25,7 +25,8 @@ def _in_jax(pairs: Pairs, s_hat: Array, s: Array, groups: Groups, need: tuple[st
     import jax.numpy as jnp
 
     def of(arrays: Any, need: tuple[str, ...]) -> tuple[list[Array], Groups]:
-        s_hat, s, ids, present = arrays
+        # transformations such as jvp pass NumPy arrays on
+        s_hat, s, ids, present = (x if x is None else jnp.asarray(x) for x in arrays)
         lists = Groups(ids, groups.count, present)
         return [x for x in pairs.sums(s_hat, s, lists, need) if x is not None], lists
 
@@ -49,43 +50,12 @@ def _in_torch(pairs: Pairs, s_hat: Array, s: Array, groups: Groups, need: tuple[
     import torch
 
     s = s.detach()
+    if torch.compiler.is_compiling():
+        # a line through the value; compiled code has first derivatives only
+        value, gradient, _ = pairs.sums(s_hat.detach(), s, groups, ("value", "gradient"))
+        return [value + groups.sum(gradient * (s_hat - s_hat.detach())), gradient][: len(need)]
     if not s_hat.requires_grad:
         return [found for found in pairs.sums(s_hat, s, groups, need) if found is not None]
+    from selmatch.pairs.autograd import Value
 
-    class Value(torch.autograd.Function):
-        """The gradient is kept; if it is to be differentiated in turn, it is computed again."""
-
-        @staticmethod
-        def forward(s_hat: Any) -> Any:  # type: ignore[override]
-            return tuple(pairs.sums(s_hat, s, groups, ("value", "gradient"))[:2])
-
-        @staticmethod
-        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-            ctx.mark_non_differentiable(output[1])
-            ctx.save_for_backward(inputs[0], output[1])
-
-        @staticmethod
-        def backward(ctx: Any, *cotangents: Any) -> Any:  # type: ignore[override]
-            s_hat, gradient = ctx.saved_tensors
-            if torch.is_grad_enabled() and pairs.plan == "blocked":
-                gradient = Gradient.apply(s_hat)
-            elif torch.is_grad_enabled():
-                gradient = pairs.sums(s_hat, s, groups, ("gradient",))[1]
-            return groups.spread(cotangents[0]) * gradient
-
-    class Gradient(torch.autograd.Function):
-        """Recorded operation by operation, a gradient over all pairs would take quadratic memory."""
-
-        @staticmethod
-        def forward(s_hat: Any) -> Any:  # type: ignore[override]
-            return pairs.sums(s_hat, s, groups, ("gradient",))[1]
-
-        @staticmethod
-        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-            ctx.save_for_backward(inputs[0])
-
-        @staticmethod
-        def backward(ctx: Any, *cotangents: Any) -> Any:  # type: ignore[override]
-            return pairs.hessian_times(ctx.saved_tensors[0], s, groups, cotangents[0])
-
-    return list(Value.apply(s_hat))[: len(need)]  # type: ignore[arg-type]
+    return list(Value.apply(s_hat, s, groups.ids, groups.present, pairs, groups.count))[: len(need)]  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ import numpy as np
 
 from selmatch.functions import where
 from selmatch.lists import Groups
-from selmatch.pairs.libraries import tools_of
+from selmatch.pairs.libraries import placed, tools_of
 
 Array = Any
 
@@ -21,7 +21,8 @@ class Layout:
     Attributes
     ----------
     groups : Groups
-        The lists of the items in the new order.
+        The lists of the items: in the new order, except where long NumPy lists come first, and sums over lists are
+        taken after :meth:`restored`.
     order : array of integers or None
         Which items stand where; None for all as they are.
     start, position, size : arrays of integers
@@ -44,7 +45,7 @@ class Layout:
 
     def restored(self, x: Array) -> Array:
         """Items in the order of the user."""
-        return x if self.order is None else tools_of(x).placed(x, self.order)
+        return x if self.order is None else placed(x, self.order)
 
 
 def layout_of(groups: Groups, like: Array, falling: bool = False) -> Layout:

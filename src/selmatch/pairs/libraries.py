@@ -1,4 +1,8 @@
-"""What the sums over pairs need of each array library beyond the functions of formulas."""
+"""What the sums over pairs need of each array library beyond the functions of formulas.
+
+These are few, and for three libraries only: loops and sorts, which the namespaces in :mod:`selmatch.arrays` need not
+know for formulas, nor have for libraries of the array API.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +36,6 @@ class NumPyTools:
     @staticmethod
     def count_each(keys: Array, bins: int) -> Array:
         return np.bincount(keys, minlength=bins)
-
-    @staticmethod
-    def placed(items: Array, positions: Array) -> Array:
-        result = np.empty_like(items)
-        result[positions] = items
-        return result
 
     @staticmethod
     def largest(x: Array) -> Any:
@@ -81,19 +79,21 @@ class TorchTools:
         return torch.zeros(bins, dtype=keys.dtype, device=keys.device).index_add(0, keys, torch.ones_like(keys))
 
     @staticmethod
-    def placed(items: Array, positions: Array) -> Array:
-        return namespace_of(items).placed(items, positions, len(items))  # type: ignore[attr-defined]
-
-    @staticmethod
     def largest(x: Array) -> Any:
-        return int(x.max()) if len(x) else 0
+        import torch
+
+        if torch.compiler.is_compiling() or not len(x):
+            return len(x)
+        try:
+            return int(x.max())
+        except RuntimeError:  # inside torch.func.vmap
+            return len(x)
 
 
 class JaxTools:
     """JAX: loops are traced, so that their length may depend on values."""
 
     eager = False
-    placed = staticmethod(TorchTools.placed)
 
     @staticmethod
     def arange(count: int, like: Array) -> Array:
@@ -134,6 +134,11 @@ class JaxTools:
         import jax
 
         return jax.lax.fori_loop(start, stop, body, state)
+
+
+def placed(items: Array, positions: Array) -> Array:
+    """Items put back to where they stood."""
+    return namespace_of(items).placed(items, positions, len(items))  # type: ignore[attr-defined]
 
 
 _TOOLS: dict[str, Any] = {"NumPy": NumPyTools, "PyTorch": TorchTools, "JAX": JaxTools}

@@ -100,7 +100,10 @@ def _slopes(d: Array, up: Array, down: Array, a: Array, b: Array, *values: Array
     highest, lowest, growth, decay, c1, c2, sum_a, sum_b, spread = values
     rise = _pulled(a, up, d - lowest, d - c2, sum_b, decay)
     fall = _pulled(b, down, highest - d, c1 - d, sum_a, growth)
-    return (_times_exp(rise - fall, spread),)
+    gradient = _times_exp(rise - fall, spread)
+    # so far from both ends that neither share is left, while the gradient is infinite, or would be if anybody moved
+    lost = maximum(a, b) < (1e-37 if namespace_of(a).is_single(a) else 1e-300)
+    return (gradient if _none(lost) else where(lost, np.nan, gradient),)
 
 
 def _pulled(share: Array, log_share: Array, near: Array, far: Array, total: Array, pull: Array) -> Array:
@@ -126,8 +129,9 @@ def _none(condition: Array) -> bool:
 
 def _times_exp(x: Array, power: Array) -> Array:
     """x * e^power; the product may be finite where e^power is not."""
-    half = exp(minimum(0.5 * power, 88.0 if namespace_of(x).is_single(x) else 700.0))
-    return (x * half) * half
+    # so large that whatever is not 0 overflows
+    root = exp(minimum(0.25 * power, 88.0 if namespace_of(x).is_single(x) else 700.0))
+    return ((x * root) * root) * root * root
 
 
 def _exponential_curvature(lists: Lists, z: Array) -> Array:
@@ -176,16 +180,25 @@ def _polynomial_value(lists: Lists, s: Array, d: Array, n: Array, c1: Any, c3: A
 
 
 def _polynomial_gradient(lists: Lists, s: Array, d: Array, n: Array, c1: Any, c3: Any) -> Array:
-    """Moments about the move of the item that is farthest out, and about where the other moves are.
+    """Moments of the moves, counted from an anchor, and of the places, counted from where such moves are.
 
-    Items that move like the one farthest out do not feel it, and must not feel its rounding errors.
+    Any anchor would do but for rounding: items that move alike do not feel each other, and those that move like the
+    anchor count for exactly nothing. So it is the move of one of the ends, of the one that leaves the smaller moments:
+    that of an outlier, or that of the many which move against one.
     """
-    (widest,) = lists.run(lambda s: (abs(s),), (s,), peaks=1)
+    top, bottom = _ends(lists, s)
 
-    def farthest(s: Array, d: Array, widest: Array) -> tuple[Array]:
-        return (where(abs(s) >= (1.0 - HEAVIEST) * widest, d, -np.inf),)
+    def at_ends(s: Array, d: Array, top: Array, bottom: Array) -> tuple[Array, ...]:
+        near = HEAVIEST * (top - bottom)
+        return where(s >= top - near, d, -np.inf), where(s <= bottom + near, d, -np.inf)
 
-    (anchor,) = lists.run(farthest, (s, d), (widest,), peaks=1)
+    ends = lists.run(at_ends, (s, d), (top, bottom), peaks=2)
+
+    def left(s: Array, d: Array, highest: Array, lowest: Array) -> tuple[Array, ...]:
+        return abs(d - highest) * (s * s), abs(d - lowest) * (s * s)
+
+    by_highest, by_lowest = lists.run(left, (s, d), ends, sums=2)
+    anchor = where(by_highest <= by_lowest, *ends)
 
     def places(s: Array, d: Array, anchor: Array) -> tuple[Array, ...]:
         d, t = d - anchor, 2.0 * s + d

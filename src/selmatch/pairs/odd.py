@@ -86,6 +86,10 @@ def odd_part(curve: Curve) -> OddPart | None:
         return None
 
 
+# what torch.compiler.assume_constant_result does: the terms of a link are found before a graph is made of them
+odd_part._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
 @functools.lru_cache(maxsize=256)
 def _of_plain(curve: Curve) -> OddPart:
     return _odd_part(curve)

@@ -13,7 +13,7 @@ import numpy as np
 
 from selmatch.functions import maximum, minimum, namespace_of, where
 from selmatch.pairs.layout import Layout
-from selmatch.pairs.libraries import tools_of
+from selmatch.pairs.libraries import placed, tools_of
 from selmatch.pairs.odd import HalfLine
 from selmatch.pairs.walk import Lists, LongList
 
@@ -93,7 +93,7 @@ class Sorted:
 
     def restored(self, x: Array) -> Array:
         """Sorted items in the layout's order."""
-        return self.tools.placed(x, self.order)
+        return placed(x, self.order)
 
 
 class SortedLong(Sorted):

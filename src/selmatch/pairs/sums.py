@@ -10,7 +10,7 @@ import numpy as np
 
 from selmatch.algebra import require_curve
 from selmatch.curve import Curve
-from selmatch.functions import is_number, isfinite, minimum, namespace_of, where
+from selmatch.functions import is_number, isfinite, minimum, namespace_of, not_negative, where
 from selmatch.lists import Groups
 from selmatch.pairs import blocked, linear, sorting
 from selmatch.pairs.derivatives import with_gradient
@@ -18,12 +18,14 @@ from selmatch.pairs.layout import layout_of
 from selmatch.pairs.odd import HalfLine, OddPart, odd_part
 from selmatch.pairs.walk import Lists, over_parts
 from selmatch.parameters import has_plain_numbers
-from selmatch.quadrature import mean_on_the_way
+from selmatch.quadrature import at_least_the_quotient, mean_on_the_way
 
 Array = Any
 
 #: lists of so few items are not sorted
 SHORT = 16
+#: nor are these for a secant, which takes a sort for each of its nodes
+SHORT_FOR_SECANTS = 64
 
 
 def plan(curve: Curve, gap: Any = None) -> str:
@@ -79,7 +81,8 @@ class Pairs:
     be trained.
 
     Linear sums do not cancel: the value of sinh, x and x^3 is accurate to about 1e-13 of itself, however small the
-    moves are. Sorted ones cancel: their error is below 1e-12 of the sums of H(predicted) and H(observed). Whether a
+    moves are. Sorted ones cancel: their error is below 1e-12 of the sums of H(predicted) and H(observed), so that a
+    smaller value may come out as 0, but never as less. Whether a
     difference lies exactly at a jump of the link is decided in floating point: safe for whole numbers and halves, not
     for tenths. In NumPy short lists of a sorted plan are summed pair by pair, which is quicker there and does not
     cancel, and all cores work on large inputs.
@@ -101,9 +104,8 @@ class Pairs:
 
     def __init__(self, curve: Curve, gap: Callable[[Array], Array] | None = None) -> None:
         self.plan = plan(curve, gap)
-        if gap is not None and not callable(gap):
-            raise TypeError(f"Pairs: gap must be a function of the gaps |s_i - s_j|, got {gap!r}.")
-        _require_both_signs(curve)
+        require_gap("Pairs", "gap", gap)
+        require_both_signs("Pairs", curve)
         self.curve, self.gap = curve, gap
 
     def __repr__(self) -> str:
@@ -126,14 +128,23 @@ class Pairs:
         """The diagonal of the Hessian of the own list's value, for each item.
 
         ``"newton"`` is the one at s_hat; for equal scores at a kink of a piecewise polynomial link, the mean of the
-        slopes on both sides. ``"secant"`` is its mean on the way from s to s_hat: exact for blocked sums and links that
-        jump, else by five nodes.
+        slopes on both sides (for ReLU, 1/2). ``"secant"`` is its mean on the way from s to s_hat: exact where pairs are
+        summed one by one (blocked sums, and short sorted lists in NumPy), else by five nodes, and at least the gradient
+        over the longest move against the item: so is the exact mean.
         """
         if kind not in ("newton", "secant"):
             raise ValueError(f"Pairs.curvature: kind must be 'newton' or 'secant', got {kind!r}.")
-        if kind == "newton" or self.plan == "blocked" or not self.curve.continuous:
-            return self.sums(s_hat, s, groups, (kind,))[2]
-        return mean_on_the_way(lambda z: self.sums(z, s, groups, ("newton",))[2], s, s_hat - s)
+        return self.sums(s_hat, s, groups, (kind,))[2]
+
+    def _secant(self, s_hat: Array, s: Array, groups: Groups) -> Array:
+        """The mean of the diagonal, from diagonals."""
+        u = s_hat - s
+        lowest, highest = groups.ends(u)
+        mean = mean_on_the_way(lambda z: self.sums(z, s, groups, ("newton",))[2], s, u)
+        # moves from the lowest one, which pairs do not feel
+        gradient = self.gradient(s_hat, s, groups)
+        secant = at_least_the_quotient(mean, gradient, u - lowest, 0.0 * lowest, highest - lowest)
+        return secant if groups.present is None else where(groups.present, secant, 0.0)
 
     def _value_with(self, s_hat: Array, s: Array, groups: Groups, need: tuple[str, ...]) -> list[Array]:
         """The value, differentiable, and what else is needed."""
@@ -143,6 +154,12 @@ class Pairs:
 
     def sums(self, s_hat: Array, s: Array, groups: Groups, need: tuple[str, ...]) -> list[Array]:
         """Value of each list, gradient and curvature of each item; None for what is not needed."""
+        if isinstance(s_hat, np.ndarray):
+            short = self._short(groups, need)
+            if short is not None:
+                return self._split(short, s_hat, s, groups, need)
+        if "secant" in need and self.plan != "blocked":
+            return [None, None, self._secant(s_hat, s, groups)]
         space = namespace_of(s_hat)
         wide = (s_hat, s) if self.plan == "blocked" else (space.double(s_hat), space.double(s))
         wanted = [need_ in need for need_ in ("value", "gradient")] + ["newton" in need or "secant" in need]
@@ -152,9 +169,6 @@ class Pairs:
 
         if isinstance(s_hat, np.ndarray):
             kinds = [kind for kind, wish in zip(("list", "item", "item"), wanted, strict=True) if wish]
-            short = self._short(groups, need)
-            if short is not None:
-                return self._split(short, s_hat, s, groups, need)
             found = iter(over_parts(compute, groups, wide, kinds))
         else:
             found = iter(compute(Lists(groups), *_harmless(wide, groups)))
@@ -162,14 +176,16 @@ class Pairs:
         for i in (1, 2):
             if results[i] is not None and groups.present is not None:
                 results[i] = where(groups.present, results[i], 0.0)
+        if not isinstance(s_hat, np.ndarray):  # torch.compile does not know what comes next
+            return [x if x is None else space.cast(x, s_hat) for x in results]
         with np.errstate(over="ignore"):  # sums may exceed single precision
             return [x if x is None else space.cast(x, s_hat) for x in results]
 
     def _short(self, groups: Groups, need: tuple[str, ...]) -> np.ndarray | None:
         """Which lists are so short that their pairs are quicker one by one, if any should be sorted."""
-        if self.plan != "sorted" or "newton" in need or "secant" in need:
+        if self.plan != "sorted" or "newton" in need:
             return None
-        short = np.diff(groups.starts) <= SHORT
+        short = np.diff(groups.starts) <= (SHORT_FOR_SECANTS if "secant" in need else SHORT)
         return short if short.any() else None
 
     def _split(
@@ -177,14 +193,15 @@ class Pairs:
     ) -> list[Any]:
         """Sums of short lists one by one, of the others by sorting."""
         sizes = np.diff(groups.starts)
-        results = [np.empty(len(short), s_hat.dtype), np.empty_like(s_hat)]
+        results = [np.empty(len(short), s_hat.dtype), np.empty_like(s_hat), np.empty_like(s_hat)]
         for chosen, pairs in ((short, self._one_by_one()), (~short, self)):
             items = np.repeat(chosen, sizes)
             found = pairs.sums(s_hat[items], s[items], Groups.from_sizes(sizes[chosen]), need)
-            for whole, where_, own in zip(results, (chosen, items), found, strict=False):
+            for whole, where_, own in zip(results, (chosen, items, items), found, strict=True):
                 if own is not None:
                     whole[where_] = own
-        return [*(x if name in need else None for name, x in zip(("value", "gradient"), results, strict=True)), None]
+        names = ("value", "gradient", "secant")
+        return [x if name in need else None for name, x in zip(names, results, strict=True)]
 
     def _one_by_one(self) -> Pairs:
         other = copy.copy(self)
@@ -198,17 +215,26 @@ class Pairs:
 
     def _computed(self, lists: Lists, s_hat: Array, s: Array, need: tuple[str, ...]) -> list[Array]:
         d = moves(lists, s_hat, s)
-        odd = None if self.plan == "blocked" or "secant" in need else odd_part(self.curve)
+        odd = None if self.plan == "blocked" else odd_part(self.curve)
         if odd is None:
             return _blocked(blocked.PairTerms(self.curve, self.gap, need), lists, s_hat, s, d)
-        return _added(_terms(odd, lists, s_hat, s, d, need))
+        value, *others = _added(_terms(odd, lists, s_hat, s, d, need))
+        return [value if value is None else not_negative(value), *others]
 
 
-def _require_both_signs(curve: Curve) -> None:
+def require_gap(who: str, name: str, gap: Any) -> None:
+    """Refuse weights of pairs that are no function."""
+    if gap is not None and not callable(gap):
+        raise TypeError(f"{who}: {name} must be a function of the size of a difference, got {gap!r}.")
+
+
+def require_both_signs(who: str, curve: Curve) -> None:
+    """Refuse a link that does not know differences of both signs."""
     low, high = curve.domain.low, curve.domain.high
     if is_number(low) and is_number(high) and not low < 0.0 < high:
         raise ValueError(
-            f"Pairs: the link must be defined for differences of both signs, got {curve!r} with domain {curve.domain}."
+            f"{who}: the link must be defined for differences of both signs, got {curve!r} with the domain "
+            f"{curve.domain}."
         )
 
 

@@ -6,7 +6,6 @@ sums, bit for bit, whatever other lists come with it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from selmatch.kernels.pool import threads
 from selmatch.lists import Groups
 
 Array = Any
@@ -82,6 +82,9 @@ class LongList(Lists):
         return [*totals, *(np.max([part[1][i] for part in parts], keepdims=True) for i in range(peaks)), *kept]
 
     def together(self, *tasks):
+        if threads() == 1:
+            return [task() for task in tasks]
+
         def quiet(task: Callable[[], Any]) -> Any:
             with np.errstate(all="ignore"):  # does not reach other threads
                 return task()
@@ -92,12 +95,11 @@ class LongList(Lists):
 
 
 def workers(count: int | None = None) -> ThreadPoolExecutor:
-    """Threads, one for each core: NumPy lets them compute at the same time."""
-    if count is None:
-        # the cores that this process may use, where the system says so
-        allowed = getattr(os, "sched_getaffinity", None)
-        count = os.cpu_count() if allowed is None else len(allowed(0))
-    return ThreadPoolExecutor(max_workers=count, thread_name_prefix="selmatch")
+    """Threads, as many as kernels use: NumPy lets them compute at the same time.
+
+    They are made for one call: a shared pool could wait for itself, since long lists start tasks within tasks.
+    """
+    return ThreadPoolExecutor(max_workers=threads() if count is None else count, thread_name_prefix="selmatch")
 
 
 def over_parts(
@@ -109,8 +111,7 @@ def over_parts(
     """
     results = [np.zeros(groups.count if kind == "list" else len(groups.ids), dtype=items[0].dtype) for kind in kinds]
     long, short = _parts(groups)
-    threads = workers() if len(groups.ids) > 2 * PIECE else nullcontext()
-    with threads as pool:
+    with workers() if len(groups.ids) > 2 * PIECE and threads() > 1 else nullcontext() as pool:
         apply = map if pool is None else pool.map
 
         def part(bounds: tuple[slice, slice], made: Callable[[Groups], Lists]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,18 +9,33 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import column_or_1d
 
 from selmatch.boosting.rows import checked_labels, checked_weights
+from selmatch.columns import real_array
 from selmatch.composite import CompositeSoftmax, Separable
 from selmatch.curves import Identity
 from selmatch.design import focus as make_focus
 from selmatch.losses import MatchingLoss, PerLabel, loss_of
+from selmatch.parameters import number
 from selmatch.sklearn.scoring import d2_matching_score
 
 
 def wished_loss(focus: Any, y: np.ndarray, weights: np.ndarray | None, **options: Any) -> MatchingLoss:
     """The loss that a word or an interval asks for."""
-    if isinstance(focus, Sequence) and not isinstance(focus, str):
+    if hasattr(focus, "__len__") and not isinstance(focus, str):  # also an array
         return make_focus(between=tuple(focus), data=y, weights=weights, **options)  # type: ignore[arg-type]
     return make_focus(focus, data=y, weights=weights, **options)
+
+
+def real_targets(who: str, y: Any) -> np.ndarray:
+    """Targets in double precision, also those that are true and false."""
+    return real_array(who, "y", y, kinds="iufb")
+
+
+def whole(who: str, name: str, value: Any) -> int:
+    """A whole number of at least 1."""
+    result = number(who, name, value, at_least=1.0)
+    if not result.is_integer():
+        raise ValueError(f"{who}: {name} must be a whole number, got {result}.")
+    return int(result)
 
 
 class Selective(RegressorMixin, BaseEstimator):

@@ -7,28 +7,45 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
-from scipy import sparse
-from sklearn.utils import _safe_indexing, check_array, check_consistent_length, check_random_state
+from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from selmatch import boosting
 from selmatch.losses import MatchingLoss
 from selmatch.parameters import number
+from selmatch.sklearn.base import real_targets, whole
+from selmatch.sklearn.features import as_boosters_know, as_pandas, category_columns, is_pandas, nameable, named
 
 
 class _Backend(NamedTuple):
-    """What a booster calls its seed and its number of threads."""
+    """What a booster calls its seed and its number of threads, and whether it takes categories of polars."""
 
     seed: str
     threads: str | None
+    polars: bool
 
 
 BACKENDS: dict[str, _Backend] = {
-    "hist_gradient_boosting": _Backend("random_state", None),
-    "lightgbm": _Backend("seed", "num_threads"),
-    "xgboost": _Backend("seed", "nthread"),
-    "catboost": _Backend("random_seed", "thread_count"),
+    "hist_gradient_boosting": _Backend("random_state", None, True),
+    "lightgbm": _Backend("seed", "num_threads", False),
+    "xgboost": _Backend("seed", "nthread", True),
+    "catboost": _Backend("random_seed", "thread_count", False),
 }
+
+#: parameters of the estimators, and what the boosters call them, aliases included
+_SETTLED = {
+    "learning_rate": ("learning_rate", "eta", "shrinkage_rate"),
+    "n_estimators": (
+        "n_estimators", "iterations", "num_iterations", "num_iteration", "n_iter", "max_iter", "num_trees", "num_tree",
+        "num_rounds", "num_round", "nrounds", "num_boost_round",
+    ),
+    "early_stopping": (
+        "early_stopping", "early_stopping_rounds", "early_stopping_round", "n_iter_no_change", "od_wait",
+    ),
+    "validation_fraction": ("validation_fraction",),
+    "random_state": ("random_state", "random_seed", "seed"),
+    "n_jobs": ("n_jobs", "nthread", "nthreads", "num_thread", "num_threads", "thread_count"),
+}  # fmt: skip
 
 
 class Boosted:
@@ -60,45 +77,72 @@ class Boosted:
     # -------------------------------------------------------------------------------------------------------- features
 
     def _checked_features(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
-        """Features (and targets): arrays checked, missing values allowed; frames with categories as they are."""
-        if _has_categories(X):
-            validate_data(self, X, y, reset=reset, skip_check_array=True)  # type: ignore[arg-type]
-            if isinstance(y, str):
-                return X
-            y = check_array(y, ensure_2d=False, dtype="float64", input_name="y")
-            check_consistent_length(X, y)
-            return X, y
-        options: dict[str, Any] = {"dtype": (np.float64, np.float32), "ensure_all_finite": "allow-nan"}
-        options["accept_sparse"] = "csr" if self._takes_sparse() else False
+        """Features (and targets) as the backend takes them: missing values allowed, categories and names kept."""
+        categories = category_columns(X)
+        if not reset:
+            self._require_categories(categories)
+        options: dict[str, Any] = {"skip_check_array": True}
+        if not categories:
+            options = {"dtype": (np.float64, np.float32), "ensure_all_finite": "allow-nan"}
+            options["accept_sparse"] = "csr" if self._takes_sparse() else False
         if isinstance(y, str):
-            return _as_boosters_know(validate_data(self, X, reset=reset, **options))  # type: ignore[arg-type]
-        X, y = validate_data(self, X, y, reset=reset, y_numeric=True, multi_output=True, **options)  # type: ignore[arg-type]
-        return _as_boosters_know(X), y
+            checked = validate_data(self, X, reset=reset, **options)  # type: ignore[arg-type]
+        elif categories:
+            validate_data(self, X, y, reset=reset, **options)  # type: ignore[arg-type]
+            checked, y = X, check_array(y, ensure_2d=False, input_name="y")
+            check_consistent_length(X, y)
+        else:
+            checked, y = validate_data(self, X, y, reset=reset, y_numeric=True, multi_output=True, **options)  # type: ignore[arg-type]
+        if reset:
+            self._categories = categories
+            arrayed = isinstance(checked, np.ndarray) and is_pandas(X)
+            self._named = arrayed and nameable(getattr(self, "feature_names_in_", [""]))
+        features = self._for_backend(checked)
+        return features if isinstance(y, str) else (features, real_targets(type(self).__name__, y))
+
+    def _require_categories(self, found: list[Any]) -> None:
+        """Boosters would take the codes of categories for numbers, or numbers for codes."""
+        if set(found) != set(self._categories):
+            raise ValueError(
+                f"{type(self).__name__}: the columns of categories must be those of training, "
+                f"{self._categories or 'none'}, got {found or 'none'}. Give X the same dtypes."
+            )
+
+    def _for_backend(self, X: Any) -> Any:
+        who = type(self).__name__
+        if self._named:
+            return named(who, X, self.feature_names_in_)  # type: ignore[attr-defined]
+        if self._categories and not is_pandas(X) and not self._known_backend().polars:
+            return as_pandas(who, X)
+        return as_boosters_know(X)
 
     # -------------------------------------------------------------------------------------------------------- training
 
-    def _objective(self, loss: MatchingLoss, **options: Any) -> Any:
+    def _known_backend(self) -> _Backend:
         if self.backend not in self._backends:
             known = ", ".join(map(repr, self._backends))
             raise ValueError(f"{type(self).__name__}: backend must be one of {known}, got {self.backend!r}.")
+        return BACKENDS[self.backend]
+
+    def _objective(self, loss: MatchingLoss, **options: Any) -> Any:
+        self._known_backend()
         return getattr(boosting, self.backend)(loss, curvature=self.curvature, **options)
 
     def _train(self, objective: Any, X: Any, y: np.ndarray, **options: Any) -> None:
         """Train, and keep what was trained."""
-        who, backend = type(self).__name__, BACKENDS[self.backend]
+        who, backend = type(self).__name__, self._known_backend()
         params: dict[str, Any] = {"learning_rate": number(who, "learning_rate", self.learning_rate, above=0.0)}
         if self.random_state is not None:
             seed = self.random_state
-            whole = isinstance(seed, (int, np.integer))
-            params[backend.seed] = int(seed) if whole else int(check_random_state(seed).randint(2**31 - 1))
+            given = isinstance(seed, (int, np.integer))
+            params[backend.seed] = int(seed) if given else int(check_random_state(seed).randint(2**31 - 1))
         if self.n_jobs is not None and backend.threads is not None:
             params[backend.threads] = effective_n_jobs(self.n_jobs)
-        rounds = int(number(who, "n_estimators", self.n_estimators, at_least=1.0))
-        params.update(self.backend_params or {})
+        rounds = whole(who, "n_estimators", self.n_estimators)
+        patience = None if self.early_stopping is None else whole(who, "early_stopping", self.early_stopping)
+        params.update(self._own_params())
         try:
-            self.model_ = objective.fit(
-                X, y, rounds=rounds, params=params, early_stopping=self.early_stopping, **options
-            )
+            self.model_ = objective.fit(X, y, rounds=rounds, params=params, early_stopping=patience, **options)
         except Exception as error:  # CatBoost's own class of errors, which is not imported here
             if self.backend == "catboost" and "All features are either constant or ignored" in str(error):
                 raise ValueError(
@@ -108,6 +152,20 @@ class Boosted:
             raise
         best = self.model_.best_iteration
         self.n_iter_ = rounds if best is None else best + 1
+
+    def _own_params(self) -> Mapping[str, Any]:
+        """The backend's own parameters, among which is none that the estimator has too."""
+        who, given = type(self).__name__, {} if self.backend_params is None else self.backend_params
+        if not isinstance(given, Mapping):
+            raise TypeError(f"{who}: backend_params must be a mapping of names to values, got {given!r}.")
+        for parameter, names in _SETTLED.items():
+            for name in names:
+                if name in given:
+                    raise ValueError(
+                        f"{who}: backend_params must not hold {name!r}, got {given[name]!r}. Use the parameter "
+                        f"{parameter} of {who}."
+                    )
+        return given
 
     def _held_out(self, count: int) -> np.ndarray:
         """Which of some rows or lists are kept for early stopping."""
@@ -142,25 +200,3 @@ class Boosted:
     def _finished(self, scores: np.ndarray) -> np.ndarray:
         """Scores as users get them."""
         return scores
-
-
-def picked(X: Any, rows: np.ndarray) -> Any:
-    """Some rows of a frame, array or sparse matrix, by a mask or by positions."""
-    return _safe_indexing(X, np.flatnonzero(rows) if rows.dtype == bool else rows)
-
-
-def _as_boosters_know(X: Any) -> Any:
-    """Sparse arrays as matrices with short indices: LightGBM and CatBoost know no others."""
-    if not sparse.issparse(X):
-        return X
-    if X.nnz <= np.iinfo(np.int32).max:
-        return sparse.csr_matrix((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
-    return sparse.csr_matrix(X)
-
-
-def _has_categories(X: Any) -> bool:
-    """Whether X is a data frame with columns of categories, which boosters understand and arrays do not hold."""
-    dtypes = getattr(X, "dtypes", None)
-    if dtypes is None or not hasattr(X, "columns"):
-        return False
-    return any(str(dtype).startswith(("category", "Categorical", "Enum")) for dtype in dtypes)

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from selmatch.parameters import number
-from selmatch.sklearn.base import Selective
+from selmatch.sklearn.base import Selective, real_targets, whole
 from selmatch.sklearn.solving import Problem, minimised
 
 
@@ -120,9 +120,9 @@ class SelectiveLinearModel(Selective):
         who = type(self).__name__
         alpha = number(who, "alpha", self.alpha, at_least=0.0)
         tolerance = number(who, "tol", self.tol, above=0.0)
-        steps = int(number(who, "max_iter", self.max_iter, at_least=1.0))
+        steps = whole(who, "max_iter", self.max_iter)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, multi_output=True)
-        y = self._checked_targets(y)
+        y = self._checked_targets(real_targets(who, y))
         weights = self._checked_weights(sample_weight, len(y))
         self.loss_ = self._chosen_loss(y, weights)
         if weights is None:

@@ -18,8 +18,9 @@ from selmatch.composite import CompositeSoftmax
 from selmatch.curves import Identity
 from selmatch.losses import MatchingLoss
 from selmatch.ranking import Sizes
-from selmatch.sklearn.base import wished_loss
-from selmatch.sklearn.boosted import Boosted, picked
+from selmatch.sklearn.base import real_targets, wished_loss
+from selmatch.sklearn.boosted import Boosted
+from selmatch.sklearn.features import picked
 
 #: for each kind: what focus calls it, the word that it looks for by default, and a loss for equal labels
 _KINDS = {
@@ -182,8 +183,8 @@ class SelectiveRanker(Boosted, BaseEstimator):
         k : int, optional
             How many items of each list count; all by default.
         """
-        y = np.asarray(y, dtype=np.float64)
         who = type(self).__name__
+        y = column_or_1d(real_targets(who, y))
         lists = _lists(who, len(y), group, qid)
         weights = np.ones(len(lists.sizes)) if sample_weight is None else _weights(who, sample_weight, lists)
         gains, scores = (y - y.min())[lists.order], self.predict(X)[lists.order]
@@ -194,7 +195,11 @@ class SelectiveRanker(Boosted, BaseEstimator):
             if size > 1 and np.ptp(gains[end - size : end]) > 0.0
         ]
         if not found or not any(weight for weight, _ in found):
-            warnings.warn("No list has labels that differ: NDCG is not defined.", UndefinedMetricWarning, stacklevel=2)
+            warnings.warn(
+                f"{who}: NDCG is not defined, since no list has labels that differ.",
+                UndefinedMetricWarning,
+                stacklevel=2,
+            )
             return float("nan")
         return float(np.average([value for _, value in found], weights=[weight for weight, _ in found]))
 

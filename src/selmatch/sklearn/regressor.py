@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from selmatch.sklearn.base import Selective
-from selmatch.sklearn.boosted import Boosted, picked
+from selmatch.sklearn.boosted import Boosted
+from selmatch.sklearn.features import picked
 
 
 class SelectiveRegressor(Boosted, Selective):
@@ -39,6 +40,7 @@ class SelectiveRegressor(Boosted, Selective):
         The share of each tree that counts, > 0.
     backend_params : dict, optional
         The backend's own parameters, by its own names: regularisation in the units of a loss with mean curvature 1.
+        What this class has a parameter for is refused here.
     early_stopping : int, optional
         Stop after so many rounds without a better loss on rows that are held out.
     validation_fraction : float
@@ -59,7 +61,8 @@ class SelectiveRegressor(Boosted, Selective):
 
     Notes
     -----
-    Missing values and, in data frames, columns of categories are left to the backend. Grid search over ``strength`` or
+    Missing values and, in data frames, columns of categories are left to the backend; columns of categories in training
+    must be categories in prediction. Names of columns in pandas frames are handed on. Grid search over ``strength`` or
     ``top`` needs one fixed loss to judge by: ``scoring=matching_loss_scorer(loss)``.
 
     Examples
@@ -133,10 +136,7 @@ class SelectiveRegressor(Boosted, Selective):
     def _divided(self, X: Any, y: np.ndarray, weights: np.ndarray | None, eval_set: Any) -> tuple[Any, Any, Any, Any]:
         """What to train on, and what to validate on."""
         if eval_set is not None:
-            if not isinstance(eval_set, (tuple, list)) or len(eval_set) not in (2, 3):
-                raise ValueError(
-                    f"{type(self).__name__}: eval_set must be (X, y) or (X, y, weights), got {type(eval_set).__name__}."
-                )
+            self._require_one(eval_set)
             features, targets = self._checked_features(*eval_set[:2], reset=False)
             return X, y, weights, (features, self._checked_targets(targets), *eval_set[2:])
         if self.early_stopping is None:
@@ -145,6 +145,20 @@ class SelectiveRegressor(Boosted, Selective):
         parts = [(picked(X, rows), y[rows], None if weights is None else weights[rows]) for rows in (~held, held)]
         return *parts[0], parts[1]
 
+    def _require_one(self, eval_set: Any) -> None:
+        wanted = f"{type(self).__name__}: eval_set must be (X, y) or (X, y, weights)"
+        if not isinstance(eval_set, (tuple, list)):
+            raise ValueError(f"{wanted}, got {type(eval_set).__name__}.")
+        pairs = [isinstance(part, (tuple, list)) and len(part) > 0 and _is_table(part[0]) for part in eval_set]
+        if any(pairs):
+            raise ValueError(f"{wanted}, got a list of {len(pairs)}. Give the one to stop early on, without a list.")
+        if len(eval_set) not in (2, 3):
+            raise ValueError(f"{wanted}, got {len(eval_set)} parts.")
+
     def _finished(self, scores: np.ndarray) -> np.ndarray:
         scores = self._inside(scores)
         return scores.reshape(len(scores), -1) if self.loss_.vector else scores
+
+
+def _is_table(X: Any) -> bool:
+    return len(getattr(X, "shape", ())) == 2

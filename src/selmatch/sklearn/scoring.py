@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import make_scorer
 
-from selmatch.losses import loss_of
+from selmatch.columns import real_array
+from selmatch.losses import MatchingLoss, loss_of
 
 
 def matching_loss_score(y_true: Any, y_pred: Any, loss: Any, *, sample_weight: Any = None) -> float:
@@ -23,7 +24,8 @@ def matching_loss_score(y_true: Any, y_pred: Any, loss: Any, *, sample_weight: A
     Parameters
     ----------
     y_true, y_pred : array of shape (n,), or (n, classes) for many classes
-        Observed and predicted scores: in scikit-learn's order, the other way round than ``loss(s_hat, s)``.
+        Observed and predicted scores: in scikit-learn's order, the other way round than ``loss(s_hat, s)``. One column
+        is as good as a row of n.
     loss : MatchingLoss, potential or curve
         What to score with.
     sample_weight : array of shape (n,), optional
@@ -36,7 +38,8 @@ def matching_loss_score(y_true: Any, y_pred: Any, loss: Any, *, sample_weight: A
     1.0
     """
     made = loss_of("matching_loss_score", loss)
-    return float(made(np.asarray(y_pred), np.asarray(y_true), weights=sample_weight))
+    s_hat, s = _scores("matching_loss_score", made, y_true, y_pred)
+    return float(made(s_hat, s, weights=sample_weight))
 
 
 def d2_matching_score(y_true: Any, y_pred: Any, loss: Any, *, sample_weight: Any = None) -> float:
@@ -57,13 +60,12 @@ def d2_matching_score(y_true: Any, y_pred: Any, loss: Any, *, sample_weight: Any
     0.5
     """
     made = loss_of("d2_matching_score", loss)
-    y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
-    if len(y_true) < 2:
+    s_hat, s = _scores("d2_matching_score", made, y_true, y_pred)
+    if len(s) < 2:
         warnings.warn("d2_matching_score is not defined for less than two rows.", UndefinedMetricWarning, stacklevel=2)
         return math.nan
-    constant = np.broadcast_to(made.minimiser(y_true, sample_weight), y_true.shape)
-    left = matching_loss_score(y_true, y_pred, made, sample_weight=sample_weight)
-    whole = matching_loss_score(y_true, constant, made, sample_weight=sample_weight)
+    constant = np.broadcast_to(made.minimiser(s, sample_weight), s.shape)
+    left, whole = (float(made(scores, s, weights=sample_weight)) for scores in (s_hat, constant))
     if whole == 0.0:
         return 1.0 if left == 0.0 else 0.0
     return 1.0 - left / whole
@@ -94,3 +96,18 @@ def matching_loss_scorer(loss: Any, *, relative: bool = False) -> Callable[..., 
     if relative:
         return make_scorer(d2_matching_score, loss=made)
     return make_scorer(matching_loss_score, greater_is_better=False, loss=made)
+
+
+def _scores(who: str, loss: MatchingLoss, y_true: Any, y_pred: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Predicted and observed scores, of one shape: a column beside a row would compare each with all."""
+    s_hat, s = (
+        _flat(loss, real_array(who, name, scores, kinds="iufb"))
+        for name, scores in (("y_pred", y_pred), ("y_true", y_true))
+    )
+    if s_hat.shape != s.shape:
+        raise ValueError(f"{who}: y_pred must have the shape of y_true, {s.shape}, got {s_hat.shape}.")
+    return s_hat, s
+
+
+def _flat(loss: MatchingLoss, scores: np.ndarray) -> np.ndarray:
+    return scores[:, 0] if not loss.vector and scores.ndim == 2 and scores.shape[1] == 1 else scores

@@ -1,4 +1,4 @@
-"""Linear scores under a matching loss: Newton's method for a convex problem, without cancellation near the end."""
+"""An optimiser, not loss mathematics: Newton's method for linear scores, without cancellation near the end."""
 
 from __future__ import annotations
 
