@@ -19,9 +19,9 @@ from selmatch.lists import Groups
 Array = Any
 
 #: the number of items that are worked on together in NumPy
-PIECE = 2**14
+PIECE = 2**15
 #: lists of more items are cut
-LONG = 2**15
+LONG = 2**16
 
 
 class Lists:
