@@ -218,8 +218,12 @@ class LibraryObjective(Objective):
     ) -> tuple[np.ndarray, np.ndarray]:
         with np.errstate(all="ignore"):  # what is not finite is named here
             gradient, curvature = rows.gradient_and_curvature(scores, start.scale, self.curvature, out)
-        if not (np.isfinite(np.sum(gradient)) and np.isfinite(np.sum(curvature))):
-            raise self._outside(scores)
+            flat = gradient.ravel()
+            # the square of a norm is quick, and finite but for numbers that deserve a second look
+            if not np.isfinite(np.dot(flat, flat)) and not np.all(np.isfinite(flat)):
+                raise self._outside(scores)
+            if rows.kernel == "arrays" and not np.all(np.isfinite(curvature)):  # kernels keep theirs finite
+                raise self._outside(scores)
         return np.ascontiguousarray(gradient, np.float32), np.ascontiguousarray(curvature, np.float32)
 
     def _outside(self, scores: Any) -> ValueError:
