@@ -136,6 +136,16 @@ class Batch:
         return where(total == 0, 1.0, total)
 
 
+class Anywhere:
+    """The domain of scores that only have to be finite."""
+
+    bounded = False
+
+    @staticmethod
+    def point() -> float:
+        return 0.0
+
+
 # --------------------------------------------------------------------------------------------- conversion of arguments
 
 

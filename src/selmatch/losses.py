@@ -13,7 +13,7 @@ from selmatch import functions
 from selmatch.algebra import require_curve
 from selmatch.arrays import pytrees
 from selmatch.arrays.namespaces import NumPy
-from selmatch.batch import Batch, prepare, require_inside
+from selmatch.batch import Anywhere, Batch, prepare, require_inside
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable, quickly, scalar_loss_with, usual_scores
 from selmatch.conjugates import attainable, fenchel_young, without_conjugate
 from selmatch.curve import Curve
@@ -49,7 +49,7 @@ class Loss:
 
     def _prepare(self, *arguments: Any, method: str = "") -> Batch:
         who = type(self).__name__ + method
-        return prepare(who, self.potential or _Anywhere, *arguments, vector=self.vector)
+        return prepare(who, self.potential or Anywhere, *arguments, vector=self.vector)
 
     def _options(self, present: Array) -> dict[str, Array]:
         """The mask, for potentials that take one; scalar ones get harmless scores behind it."""
@@ -126,16 +126,6 @@ class Loss:
         batch = self._prepare(s_hat, s, where, weights, reduction, num_items)
         value, gradient = batch.evaluate(self._both)
         return batch.reduced(value), batch.scaled(gradient)
-
-
-class _Anywhere:
-    """The domain of losses without a potential."""
-
-    bounded = False
-
-    @staticmethod
-    def point() -> float:
-        return 0.0
 
 
 # -------------------------------------------------------------------------------------------------- matching losses

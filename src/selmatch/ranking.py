@@ -16,7 +16,7 @@ from typing import Any
 from selmatch.algebra import constant_value
 from selmatch.arrays.namespaces import NumPy
 from selmatch.arrays.ragged import Ragged, RaggedNamespace, lifted
-from selmatch.batch import require_inside
+from selmatch.batch import Anywhere, require_inside
 from selmatch.composite import CompositeSoftmax
 from selmatch.conjugates import attainable, fenchel_young, without_conjugate
 from selmatch.curve import Curve
@@ -27,7 +27,7 @@ from selmatch.pairs import Pairs, plan, require_both_signs, require_gap
 from selmatch.parameters import LEAF, has_plain_numbers
 from selmatch.quadrature import at_least_the_quotient, mean_on_the_way
 from selmatch.relevance import labels_to_scores
-from selmatch.tasks import Anywhere, Task, task_of
+from selmatch.tasks import Task, task_of
 
 __all__ = ["Offsets", "Sizes", "labels_to_scores", "listwise", "pairwise", "pointwise"]
 

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from selmatch.arrays.namespaces import NumPy
-from selmatch.batch import Batch, prepare, require_inside
+from selmatch.batch import Anywhere, Batch, prepare, require_inside
 from selmatch.columns import to_numpy
 from selmatch.functions import exp, expm1, is_number, log, namespace_of, where
 from selmatch.parameters import number, numbers
-from selmatch.tasks import Anywhere
 
 Array = Any
 

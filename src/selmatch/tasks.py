@@ -10,7 +10,7 @@ import numpy as np
 
 from selmatch import functions
 from selmatch.arrays.namespaces import NumPy
-from selmatch.batch import CHUNK_BYTES, Batch, prepare
+from selmatch.batch import CHUNK_BYTES, Anywhere, Batch, prepare
 from selmatch.functions import where
 from selmatch.lists import Arrangement, Groups, arrange
 
@@ -103,16 +103,6 @@ class Task:
         # one after the other: empty lists, which stay here, must not change the order of the others
         space = self.batch.space
         return Groups(space.integers(np.zeros(self.groups.count), x), 1).sum(x)[0]  # type: ignore[attr-defined]
-
-
-class Anywhere:
-    """Scores that only have to be finite."""
-
-    bounded = False
-
-    @staticmethod
-    def point() -> float:
-        return 0.0
 
 
 def task_of(

@@ -246,21 +246,7 @@ class _AllDigits(TrainingCallback):
 
 
 def from_xgboost(booster: Any) -> XGBoostObjective:
-    """The objective with which a booster was trained: with its start value and scale, ready to predict and go on.
-
-    Parameters
-    ----------
-    booster : Booster or estimator
-        Trained by :meth:`XGBoostObjective.fit` or saved by :meth:`XGBoostObjective.save`; also when it was reloaded.
-
-    Examples
-    --------
-    >>> import selmatch.boosting
-    >>> X = np.linspace(-1.0, 1.0, 40).reshape(-1, 1)
-    >>> model = selmatch.boosting.xgboost(Sinh()).fit(X, 2.0 * X[:, 0], rounds=5)
-    >>> selmatch.boosting.from_xgboost(model.booster)
-    selmatch.boosting.xgboost(MatchingLoss(Sinh()), curvature='secant', route='python')
-    """
+    """The objective with which a booster was trained; see :func:`selmatch.boosting.from_xgboost`."""
     kept = _booster_of(booster).attr(ATTRIBUTE)
     if kept is None:
         raise ValueError(

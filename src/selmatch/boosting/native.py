@@ -164,16 +164,13 @@ class Native:
 def of(booster: str, loss: MatchingLoss) -> Native | None:
     """The native objective of a loss, if the booster has one."""
     curve = loss.potential
-    alpha = beta = 0.0
-    gain = 1.0
+    alpha, beta, gain = 1.0, 0.0, 1.0
     if isinstance(curve, Affine):
         alpha, beta, gain, curve = curve.alpha, curve.beta, curve.gain, curve.curve
-    else:
-        alpha = 1.0
     kind = type(curve)
-    if kind not in _OBJECTIVES.get(booster, {}):
-        return None
-    return Native(booster, kind, float(alpha), float(beta), float(gain))
+    return (
+        Native(booster, kind, float(alpha), float(beta), float(gain)) if kind in _OBJECTIVES.get(booster, {}) else None
+    )
 
 
 def choose(who: str, booster: str, loss: MatchingLoss, curvature: str, route: str | None, ranking: str | None) -> str:
