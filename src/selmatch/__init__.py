@@ -51,10 +51,11 @@ from selmatch.curves import (
 from selmatch.losses import CrossEntropy, MatchingLoss, PerLabel, ReweightedSquare
 
 if TYPE_CHECKING:  # what loads on first use
-    from selmatch import analysis, boosting, certify, design, kernels, ranking, spec
+    from selmatch import analysis, boosting, certify, design, kernels, paper, plots, ranking, spec
     from selmatch import sklearn as sklearn
     from selmatch.analysis import blust, bust, llust, prediction_shift, ranking_report, region_report, sensitivity
     from selmatch.classification import classify
+    from selmatch.comparison import Comparison, compare
     from selmatch.design import Wish, focus
     from selmatch.drawing import FromSensitivity
     from selmatch.formula import Formula, FormulaError, parse
@@ -74,6 +75,7 @@ __all__ = [
     "Arctan",
     "Arctanh",
     "Capped",
+    "Comparison",
     "CompositeSigmoid",
     "CompositeSoftmax",
     "Constant",
@@ -122,6 +124,7 @@ __all__ = [
     "bust",
     "certify",
     "classify",
+    "compare",
     "design",
     "focus",
     "functions",
@@ -129,7 +132,9 @@ __all__ = [
     "latex",
     "llust",
     "load",
+    "paper",
     "parse",
+    "plots",
     "prediction_shift",
     "ranking",
     "ranking_report",
@@ -154,6 +159,8 @@ _LAZY = {
     "boosting": "selmatch.boosting",
     "certify": "selmatch.certify",
     "classify": "selmatch.classification",
+    "Comparison": "selmatch.comparison",
+    "compare": "selmatch.comparison",
     "Wish": "selmatch.design",
     "design": "selmatch.design",
     "focus": "selmatch.design",
@@ -164,6 +171,8 @@ _LAZY = {
     "kernels": "selmatch.kernels",
     "latex": "selmatch.notation",
     "text_of": "selmatch.notation",
+    "paper": "selmatch.paper",
+    "plots": "selmatch.plots",
     "ranking": "selmatch.ranking",
     "sklearn": "selmatch.sklearn",
     "SpecError": "selmatch.spec",

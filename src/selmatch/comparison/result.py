@@ -1,0 +1,264 @@
+"""What a comparison found: small records that print themselves, and go to JSON without times and dates."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from selmatch import spec
+from selmatch.comparison.question import Question
+from selmatch.losses import MatchingLoss
+
+#: name of the contender whose loss was designed
+SELECTIVE = "selective"
+#: name of the control that adds a constant to the predictions of squared error
+CONTROL = "squared_plus_constant"
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to train: a loss with its settings, as readers know it.
+
+    Attributes
+    ----------
+    name, title : str
+        For programs, and for people: "squared", "squared error".
+    words : str
+        One sentence: what it is, and what was tuned.
+    trained : bool
+        False for the control, which only shifts the predictions of another.
+    chosen : tuple of dict
+        The setting that won on the validation rows, in each split.
+    valid : tuple of float
+        The selective loss of that setting on the validation rows, in each split.
+    """
+
+    name: str
+    title: str
+    words: str
+    trained: bool = True
+    chosen: tuple[Mapping[str, Any], ...] = ()
+    valid: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Something that is measured on the tested rows.
+
+    Attributes
+    ----------
+    name, title : str
+        For programs, and for people.
+    words : str
+        One sentence a newcomer understands, with the trap if there is one.
+    better : {"low", "high", "zero"}
+        Which values are good.
+    unit : str
+        "loss", "score", "link", "share" or "".
+    kind : str
+        The block of the table it belongs to: "aim", "observed", "predicted", "bias", "order".
+    """
+
+    name: str
+    title: str
+    words: str
+    better: str
+    unit: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with the ends of its interval; NaN where there is nothing to measure."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+
+
+@dataclass(frozen=True)
+class Score:
+    """One contender on one measure.
+
+    Attributes
+    ----------
+    estimate : Estimate
+        The measure on all tested rows.
+    gain : Estimate or None
+        By how much the selective loss is better than this contender on the same rows, resampled together: positive
+        is in favour of the selective loss (also where low is good; where zero is good, of distances from zero). None for the
+        selective loss itself.
+    splits : tuple of float
+        The measure in each split.
+    """
+
+    estimate: Estimate
+    gain: Estimate | None
+    splits: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Region:
+    """The scores that matter: pieces [low, high] of the line, and how many rows are in them."""
+
+    pieces: tuple[tuple[float, float], ...]
+    words: str
+    rows: int
+
+    def holds(self, scores: Any) -> np.ndarray:
+        """Which scores are inside."""
+        scores = np.asarray(scores, dtype=float)
+        return np.any([(scores >= low) & (scores <= high) for low, high in self.pieces], axis=0)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the numbers say, in plain words.
+
+    Attributes
+    ----------
+    kind : {"helps", "no difference", "does not help", "too little data"}
+        In one word, for scripts.
+    headline : str
+        One sentence.
+    sentences : tuple of str
+        A few more: against whom, by how much, in how many splits, at what price, what to do next.
+    winner, rival : str
+        Names of contenders: who is best on the validation rows, and the best among the others than the selective loss.
+    """
+
+    kind: str
+    headline: str
+    sentences: tuple[str, ...]
+    winner: str
+    rival: str
+
+
+@dataclass(frozen=True)
+class Tested:
+    """The rows that were tested, each with the predictions of all contenders, all as scores."""
+
+    observed: np.ndarray
+    predicted: Mapping[str, np.ndarray]
+    split: np.ndarray
+    rows: np.ndarray
+    group: np.ndarray | None = None
+    weights: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Data:
+    """What was read.
+
+    Attributes
+    ----------
+    name : str
+        Of the file, or "data frame".
+    rows, used : int
+        How many rows there are, and how many were used.
+    features : tuple of str
+        The columns that models see.
+    notes : tuple of str
+        What was done to the rows, and what to know about them, each a sentence.
+    fingerprint : str
+        Of the rows that were used.
+    """
+
+    name: str
+    rows: int
+    used: int
+    features: tuple[str, ...]
+    notes: tuple[str, ...]
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What :func:`selmatch.compare` found; print it.
+
+    Attributes
+    ----------
+    question : Question
+        What was asked.
+    data : Data
+        What was read.
+    loss : MatchingLoss
+        The selective loss, designed on the scores.
+    region : Region
+        Where accuracy matters.
+    contenders : tuple of Contender
+        The selective loss first, the control last.
+    measures : tuple of Measure
+        In the order of the table.
+    scores : mapping of str to mapping of str to Score
+        By contender, then by measure.
+    verdict : Verdict
+        In plain words.
+    tested : Tested
+        The rows behind the numbers.
+    code : str
+        A program that trains the winner.
+    """
+
+    question: Question
+    data: Data
+    loss: MatchingLoss
+    region: Region
+    contenders: tuple[Contender, ...]
+    measures: tuple[Measure, ...]
+    scores: Mapping[str, Mapping[str, Score]]
+    verdict: Verdict
+    tested: Tested = field(repr=False)
+    code: str = field(repr=False, default="")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the rows, for JSON: equal for equal data, question, seed and threads."""
+        fields = ("question", "data", "region", "contenders", "measures", "scores", "verdict", "code")
+        found = {name: _plain(getattr(self, name)) for name in fields}
+        return {"schema": 1, **found, "loss": spec.to_dict(self.loss)}
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The same as text; written to a file if there is a path."""
+        text = json.dumps(self.to_dict(), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """The report: one file that needs no network."""
+        from selmatch.report import write
+
+        return write(self, path)
+
+    def __str__(self) -> str:
+        from selmatch.comparison.tabulate import text
+
+        return text(self)
+
+    __repr__ = __str__
+
+
+def _plain(value: Any) -> Any:
+    """A value in the words of JSON; numbers that are not finite become null."""
+    if dataclasses.is_dataclass(value):
+        return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
