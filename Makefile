@@ -19,10 +19,14 @@ ifdef PIP_INDEX_URL
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 
-.PHONY: help demo test test-full test-slow fuzz bench lint types clean
+.PHONY: help demo tour paper docs screenshots test test-full test-slow fuzz bench lint types clean
 
 help:
-	@echo "make demo       a short tour in the terminal, with one picture"
+	@echo "make demo       compares losses on real visits to a shop, and writes a report"
+	@echo "make tour       a short tour of a loss in the terminal, with one picture"
+	@echo "make paper      every figure, table and claim of the paper, in paper_output"
+	@echo "make docs       the documentation, in docs/_build/html"
+	@echo "make screenshots  pictures of the report, the paper and the documentation (needs chromium)"
 	@echo "make test       the test suite"
 	@echo "make test-full  the same with 2,000 random examples per property"
 	@echo "make test-slow  integrations that take minutes"
@@ -32,8 +36,25 @@ help:
 	@echo "make types      pyright"
 	@echo "make clean      remove everything that make has made, .venv included"
 
-demo: $(if $(wildcard $(VENV)/.dev),$(VENV)/.dev,$(VENV)/.demo)
+# what the demo needs is a part of what the tests need
+DEMO := $(if $(wildcard $(VENV)/.dev),$(VENV)/.dev,$(VENV)/.demo)
+
+demo: $(DEMO)
+	@$(BIN)/selmatch compare src/selmatch/data/dwell_shoppers.csv.gz --target ProductRelated_Duration \
+	  --focus high --top 0.1 --scale log --drop Revenue --drop split --out demo_output
+
+tour: $(DEMO)
 	@$(BIN)/python examples/tour.py
+
+paper: $(DEMO)
+	@$(BIN)/selmatch paper paper_output
+
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+screenshots: $(VENV)/.screenshots demo paper docs
+	$(BIN)/python tools/screenshots.py demo_output/report.html paper_output/index.html docs/_build/html/index.html \
+	  --out screenshots
 
 test: $(VENV)/.dev
 	$(PYTEST) -n $(WORKERS) --dist worksteal
@@ -62,7 +83,7 @@ types: $(VENV)/.dev
 	$(BIN)/pyright
 
 clean:
-	rm -rf $(VENV) build dist demo_output .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist demo_output paper_output screenshots docs/_build docs/generated .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.base:
@@ -72,11 +93,15 @@ $(VENV)/.base:
 	@touch $@
 
 $(VENV)/.demo: $(INPUTS) | $(VENV)/.base
-	$(call install,plots$(comma)proofs)
+	$(call install,compare$(comma)proofs)
 	@touch $@
 
 $(VENV)/.dev: $(INPUTS) | $(VENV)/.base
 	$(call install,dev)
+	@touch $@
+
+$(VENV)/.docs $(VENV)/.screenshots: $(VENV)/.%: $(INPUTS) | $(VENV)/.base
+	$(call install,$*)
 	@touch $@
 
 # $(call install,EXTRA): uv, else pip. Where there is no GPU the CPU build of torch must come out: it does from a wheel in

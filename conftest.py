@@ -2,6 +2,7 @@
 
 import math
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,22 @@ import selmatch as sm
 os.environ.setdefault("SELMATCH_CACHE", str(Path(__file__).parent / ".pytest_cache" / "kernels"))
 
 
+# pages are tests; what builds them, what they are built from and what comes out is not
+collect_ignore_glob = [
+    f"docs/{part}" for part in ("conf.py", "_ext/*", "_build/*", "gallery/*", "generated/*", "images/*")
+]
+
+
 @pytest.fixture(autouse=True)
 def _names_for_doctests(doctest_namespace):
     doctest_namespace.update({name: getattr(sm, name) for name in sm.__all__}, np=np, math=math, sm=sm)
+
+
+@pytest.fixture(autouse=True)
+def _no_figure_stays_open():
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def pytest_terminal_summary(terminalreporter):

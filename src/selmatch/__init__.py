@@ -55,7 +55,7 @@ if TYPE_CHECKING:  # what loads on first use
     from selmatch import sklearn as sklearn
     from selmatch.analysis import blust, bust, llust, prediction_shift, ranking_report, region_report, sensitivity
     from selmatch.classification import classify
-    from selmatch.comparison import Comparison, compare
+    from selmatch.comparison import compare
     from selmatch.design import Wish, focus
     from selmatch.drawing import FromSensitivity
     from selmatch.formula import Formula, FormulaError, parse
@@ -75,7 +75,6 @@ __all__ = [
     "Arctan",
     "Arctanh",
     "Capped",
-    "Comparison",
     "CompositeSigmoid",
     "CompositeSoftmax",
     "Constant",
@@ -159,7 +158,6 @@ _LAZY = {
     "boosting": "selmatch.boosting",
     "certify": "selmatch.certify",
     "classify": "selmatch.classification",
-    "Comparison": "selmatch.comparison",
     "compare": "selmatch.comparison",
     "Wish": "selmatch.design",
     "design": "selmatch.design",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import itertools
 import logging
 import math
@@ -23,6 +22,7 @@ from selmatch.drawing import FromSensitivity
 from selmatch.lists import Sizes, arrange
 from selmatch.losses import MatchingLoss
 from selmatch.parameters import number
+from selmatch.words import nearest
 
 __all__ = ["Wish", "focus", "from_sensitivity"]
 
@@ -152,7 +152,7 @@ class Wish:
     of: str = "rows"
 
     def __str__(self) -> str:
-        places = " and ".join(_place(low, high) for low, high, _ in self.regions)
+        places = " and ".join(place(low, high) for low, high, _ in self.regions)
         kind = "lists" if self.classes else self.of
         share = f"{100.0 * self.covered:.3g} % of {self.rows:,} {KINDS[kind]}"
         how = f"family {self.family}" if self.edge is None else f"edge {self.edge:.4g}, floor {self.floor:.4g}"
@@ -161,9 +161,10 @@ class Wish:
         return f"{'differences' if kind == 'pairs' else 'scores'} {places} ({share}) are {times}; {how}, {scale}"
 
 
-def _place(low: float, high: float) -> str:
+def place(low: float, high: float) -> str:
+    """A piece of the line, in words."""
     if math.isinf(high):
-        return f"from {low:.4g} up"
+        return f"from {low:.4g} up" if math.isfinite(low) else "anywhere"
     return f"up to {high:.4g}" if math.isinf(low) else f"between {low:.4g} and {high:.4g}"
 
 
@@ -380,8 +381,8 @@ def _unknown(name: str, value: Any, valid: Iterable[str], synonyms: Mapping[str,
     """The error for a word that is not known, with the nearest that is."""
     asked, valid = str(value).strip().lower(), tuple(valid)
     known = {**{w: m for w, m in (synonyms or {}).items() if m in valid}, **{w: w for w in valid}}
-    close = difflib.get_close_matches(asked, known, n=1, cutoff=0.5)
-    remedy = f" Did you mean {known[close[0]]!r}?" if close else ""
+    close = nearest(asked, known)
+    remedy = f" Did you mean {known[close]!r}?" if close else ""
     return ValueError(f"focus: {name} must be one of {', '.join(map(repr, valid))}, got {value!r}.{remedy}")
 
 
@@ -393,7 +394,7 @@ def _trimmed(regions: list[_Region], cap: float | None, downwards: bool) -> list
         start, side = (high, "below") if downwards else (low, "above")
         if (cap >= start) if downwards else (cap <= start):
             raise ValueError(
-                f"focus: cap must lie {side} {start:g}, where the region {_place(low, high)} starts, got {cap:g}: "
+                f"focus: cap must lie {side} {start:g}, where the region {place(low, high)} starts, got {cap:g}: "
                 "nothing of it would remain. Move the cap, or leave the region out."
             )
     if downwards:
@@ -409,9 +410,9 @@ def _inside(regions: list[_Region], sample: _Sample, word: str | None, cap: floa
     for region, rows in zip(regions, held, strict=True):
         if not rows.any():
             capped = f" (with the cap {cap:g})" if cap is not None else ""
-            place = _place(region.low, region.high)
+            where = place(region.low, region.high)
             raise ValueError(
-                f"focus: the region must hold some rows, got none of {count} {place}{capped}; the scores go from "
+                f"focus: the region must hold some rows, got none of {count} {where}{capped}; the scores go from "
                 f"{sample.lowest:g} to {sample.highest:g}. Choose ends inside that range."
             )
     if not inside.all():
@@ -422,7 +423,7 @@ def _inside(regions: list[_Region], sample: _Sample, word: str | None, cap: floa
         share = None if ties is None else 1.0 - sample.mean((sample.scores == ties).astype(float))
         limit = "a smaller top" if share is None else f"top={float(f'{share:.3g}'):g} or less"
         remedy = f"Try {limit}, or between=(low, high)."
-    where = " and ".join(_place(region.low, region.high) for region in regions)
+    where = " and ".join(place(region.low, region.high) for region in regions)
     asked = f" for {str(word)!r} with top={top:g}" if word is not None else ""
     raise ValueError(f"focus: the region must leave some rows outside, got all {count} rows {where}{asked}. {remedy}")
 

@@ -8,7 +8,6 @@ otherwise.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import itertools
 import math
@@ -41,6 +40,7 @@ from selmatch.functions import is_number
 from selmatch.lowering import Line, line_of, lowered
 from selmatch.notation import NotWritten, latex, text_of, text_of_expression
 from selmatch.parameters import keep
+from selmatch.words import nearest
 
 __all__ = ["Formula", "FormulaError", "latex", "parse", "text_of"]
 
@@ -419,8 +419,8 @@ class _Parser:
 
     def nearest(self, name: str) -> str:
         known = [*_FUNCTIONS, *_CONSTANTS, *self.names]
-        close = difflib.get_close_matches(name[:30].lower(), known, n=1)
-        return f"Did you mean {close[0]}?" if close else f"Known are {', '.join(sorted(_FUNCTIONS))}, pi, e."
+        close = nearest(name[:30], known, cutoff=0.6)
+        return f"Did you mean {close}?" if close else f"Known are {', '.join(sorted(_FUNCTIONS))}, pi, e."
 
     def function(self, token: _Token) -> _Part:
         if token.text not in _FUNCTIONS:

@@ -26,7 +26,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import difflib
 import errno
 import functools
 import inspect
@@ -46,6 +45,7 @@ import numpy as np
 import selmatch
 from selmatch.curve import Curve, Interval
 from selmatch.losses import Loss, PerLabel
+from selmatch.words import remedy
 
 __all__ = ["SCHEMA", "SpecError", "dumps", "from_dict", "load", "loads", "save", "to_dict"]
 
@@ -137,12 +137,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, int) and abs(value) > 10**80:
         return "an integer of more than 80 digits"
     return _short(repr(value))
-
-
-def _nearest(word: str, words: Any) -> str:
-    """A remedy for a word that is not among the known ones."""
-    found = difflib.get_close_matches(word[:80], words, n=1, cutoff=0.5)
-    return f"Did you mean {found[0]!r}?" if found else f"Choose from: {', '.join(sorted(words)) or 'none'}."
 
 
 # ------------------------------------------------------------------------------------------------------- the classes
@@ -557,7 +551,7 @@ def from_dict(document: Mapping[str, Any]) -> Any:
     kinds = ("loss", "potential", "curve")
     for key in document:
         if key not in ("selmatch", "version", *kinds):
-            raise SpecError(f"unknown key {_shown(key)}. {_nearest(str(key), kinds)}", (str(key),))
+            raise SpecError(f"unknown key {_shown(key)}. {remedy(str(key), kinds)}", (str(key),))
     if not isinstance(document.get("version", ""), str):
         raise SpecError(f'must be a text such as "0.1.0", got {_shown(document["version"])}.', ("version",))
     given = [key for key in document if key in kinds]
@@ -666,7 +660,7 @@ class _Builder:
                 continue
             if field not in fields:
                 raise SpecError(
-                    f"{name} has no field {_shown(field)}. {_nearest(str(field), fields)}", (*key, str(field))
+                    f"{name} has no field {_shown(field)}. {remedy(str(field), fields)}", (*key, str(field))
                 )
             arguments[field] = self.value(entry, fields[field], (*key, field))
         return self.made(name, arguments, value, key)
@@ -674,7 +668,7 @@ class _Builder:
     def known(self, name: str, key: Key) -> type:
         cls = _public_classes().get(name)
         if cls is None:
-            raise SpecError(f"unknown type {_shown(name)}. {_nearest(name, _names())}", key)
+            raise SpecError(f"unknown type {_shown(name)}. {remedy(name, sorted(_names()))}", key)
         if _holds_code(cls):
             raise SpecError(f"{name} holds Python code, which no file can. {_REMEDY_FOR_CODE}", key)
         return cls

@@ -18,6 +18,12 @@ OPTIONAL = (
     "matplotlib",
     "pandas",
     "polars",
+    "pyarrow",
+    "typer",
+    "rich",
+    "jinja2",
+    "ir-measures",
+    "model-diagnostics",
     "transformers",
     "trl",
 )
@@ -45,7 +51,7 @@ def show_versions() -> None:
     rows += [(name, _installed(name)) for name in OPTIONAL]
     for name, found in rows:
         if found:
-            print(f"{name:<13} {found}")
+            print(f"{name:<18} {found}")
 
 
 def _installed(name: str) -> str | None:

@@ -20,8 +20,8 @@ class Question:
     target : str
         The column to predict.
     wish : dict
-        The words for :func:`selmatch.focus` (``word``, ``top``, ``strength``, ``between``, ``cap`` ...); empty where a loss
-        was given.
+        The words for :func:`selmatch.focus` (``word``, ``top``, ``strength``, ``between``, ``cap`` ...); empty where a
+        loss was given.
     scale : {"target", "log"}
         What the scores are: the target itself, or its logarithm (log1p where it has zeros).
     model : {"lightgbm", "xgboost", "linear"}

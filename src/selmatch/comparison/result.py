@@ -39,6 +39,8 @@ class Contender:
         The setting that won on the validation rows, in each split.
     valid : tuple of float
         The selective loss of that setting on the validation rows, in each split.
+    ordinal : bool
+        Whether its scores only say an order within a list, and have no unit: it enters measures of lists alone.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Contender:
     trained: bool = True
     chosen: tuple[Mapping[str, Any], ...] = ()
     valid: tuple[float, ...] = ()
+    ordinal: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Measure:
     unit : str
         "loss", "score", "link", "share" or "".
     kind : str
-        The block of the table it belongs to: "aim", "observed", "predicted", "bias", "order".
+        The block of the table it belongs to: "aim", "observed", "predicted", "bias", "order", "lists".
     """
 
     name: str
@@ -97,15 +100,18 @@ class Score:
         The measure on all tested rows.
     gain : Estimate or None
         By how much the selective loss is better than this contender on the same rows, resampled together: positive
-        is in favour of the selective loss (also where low is good; where zero is good, of distances from zero). None for the
-        selective loss itself.
+        is in favour of the selective loss (also where low is good; where zero is good, of distances from zero). None
+        for the selective loss itself.
     splits : tuple of float
         The measure in each split.
+    relative : Estimate or None
+        The gain as a share of this contender's value, where low is good: 0.05 is "5 % less". None elsewhere.
     """
 
     estimate: Estimate
     gain: Estimate | None
     splits: tuple[float, ...]
+    relative: Estimate | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +141,8 @@ class Verdict:
     sentences : tuple of str
         A few more: against whom, by how much, in how many splits, at what price, what to do next.
     winner, rival : str
-        Names of contenders: who is best on the validation rows, and the best among the others than the selective loss.
+        Names of contenders: whom the verdict recommends (the selective loss where it helps, else the rival), and who is
+        best on the validation rows among those that are trained with another loss.
     """
 
     kind: str
@@ -225,8 +232,8 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rows, for JSON: equal for equal data, question, seed and threads."""
         fields = ("question", "data", "region", "contenders", "measures", "scores", "verdict", "code")
-        found = {name: _plain(getattr(self, name)) for name in fields}
-        return {"schema": 1, **found, "loss": spec.to_dict(self.loss)}
+        found = {name: plain(getattr(self, name)) for name in fields}
+        return {"schema": 1, **found, "loss": json.loads(spec.dumps(self.loss, "json"))}
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """The same as text; written to a file if there is a path."""
@@ -249,14 +256,14 @@ class Comparison:
     __repr__ = __str__
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A value in the words of JSON; numbers that are not finite become null."""
     if dataclasses.is_dataclass(value):
-        return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
+        return {item.name: plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):

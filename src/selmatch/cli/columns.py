@@ -1,0 +1,47 @@
+"""One column of a data file, and the names of all of them."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from pathlib import Path
+
+import numpy as np
+
+
+def header(path: Path) -> list[str]:
+    """The names of the columns, quickly and without reading the rows: for completion."""
+    if path.suffix.lower() in (".parquet", ".pq"):
+        from pyarrow import parquet
+
+        return list(parquet.read_schema(path).names)
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        first = file.readline()
+    separator = next((mark for mark in ",;\t|" if mark in first), ",")
+    return next(csv.reader([first], delimiter=separator), [])
+
+
+def scores(path: Path, column: str | None) -> tuple[np.ndarray, list[str]]:
+    """The finite numbers in a column, and what to know about the others."""
+    from selmatch.comparison import reading
+
+    try:
+        numbers = _numbers(path, column)
+    except (ValueError, FileNotFoundError) as error:  # the reader speaks for another command
+        raise type(error)(str(error).removeprefix(f"{reading.WHO}: ")) from error
+    finite = np.isfinite(numbers)
+    left_out = len(numbers) - int(finite.sum())
+    notes = [f"{left_out:,} of {len(numbers):,} rows without a finite score were left out."] if left_out else []
+    return numbers[finite], notes
+
+
+def _numbers(path: Path, column: str | None) -> np.ndarray:
+    from selmatch.comparison import cells, reading
+
+    source = reading.read(path)
+    if column is None and len(source.names) != 1:
+        names = reading.listed(source.names)
+        raise ValueError(f"{path.name}: --column must name a column, got none. Its columns: {names}.")
+    name = source.names[0] if column is None else source.known("score", column)
+    return cells.numbers("score", name, source.column(name))

@@ -1,0 +1,101 @@
+"""What ``plot``, ``check`` and ``explain`` look at: a spec file, or a formula."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import selmatch
+from selmatch import spec
+from selmatch.cli.columns import scores
+from selmatch.cli.output import say
+from selmatch.curve import Curve
+from selmatch.words import remedy
+
+ENDINGS = (".toml", ".json")
+#: classes that can be told to accept what is not convex
+_CHECKED = ("MatchingLoss", "CompositeSigmoid", "CompositeSoftmax")
+
+
+def read(source: str, *, check: bool = True) -> Any:
+    """The loss, potential or curve that an argument means.
+
+    Parameters
+    ----------
+    source : str
+        The path of a spec file, or a formula.
+    check : bool
+        False also reads losses that selmatch refuses since they are not convex, in order to say why.
+    """
+    path = Path(source)
+    if _is_file(path):
+        try:
+            return spec.load(path)
+        except spec.SpecError:
+            unchecked = None if check else _unchecked(path)
+            if unchecked is None:
+                raise
+            return unchecked
+    if source.lower().endswith(ENDINGS):
+        folder = path.parent if path.parent.is_dir() else Path()
+        beside = sorted(file.name for file in folder.iterdir() if file.name.lower().endswith(ENDINGS))
+        raise FileNotFoundError(f"{source}: there is no such file. {remedy(path.name, beside)}")
+    return selmatch.parse(source)
+
+
+def potential(source: str, scaling: bool, classes: bool, gamma: float | None, *, check: bool = True) -> Any:
+    """What an argument means, as a link or, on request, as the scaling of a composite."""
+    found = read(source, check=check)
+    if not (scaling or classes):
+        if gamma is not None:
+            raise ValueError(f"--gamma belongs to a composite, got {gamma:g} without one. Add --scaling or --classes.")
+        return found
+    if scaling and classes:
+        raise ValueError("--scaling and --classes must not be given together: one score, or many classes.")
+    if not isinstance(found, Curve):
+        raise TypeError(f"{source}: a scaling must be a curve or a formula, got {type(found).__name__}.")
+    composite = selmatch.CompositeSoftmax if classes else selmatch.CompositeSigmoid
+    return composite(found, gamma=1.0 if gamma is None else gamma, check=check)
+
+
+def data_of(path: Path | None, column: str | None) -> np.ndarray | None:
+    """The scores that a command was given, if any."""
+    if path is None:
+        if column is not None:
+            raise ValueError(f"--column must come with --data, got only {column!r}. Add --data FILE.")
+        return None
+    found, notes = scores(path, column)
+    for note in notes:
+        say(f"Note: {note}", style="yellow")
+    return found
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # formulas can be longer than names of files may be
+        return False
+
+
+def _unchecked(path: Path) -> Any:
+    """The loss of a file, accepted as it is; None where that is not what is wrong."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        document = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
+        return spec.from_dict(_accepting(document))
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _accepting(value: Any) -> Any:
+    """A document in which every table that can be told not to check is told so."""
+    if isinstance(value, list):
+        return [_accepting(entry) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    table = {key: _accepting(entry) for key, entry in value.items()}
+    return {**table, "check": False} if table.get("type") in _CHECKED else table

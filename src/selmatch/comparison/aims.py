@@ -1,0 +1,84 @@
+"""What a comparison aims at: the selective loss, from words or as given, and the region where accuracy matters."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from selmatch import spec
+from selmatch.analysis import sensitivity
+from selmatch.boosting.rows import checked_labels
+from selmatch.comparison.reading import WHO
+from selmatch.comparison.result import Region
+from selmatch.comparison.scales import UNCHANGED, Scale
+from selmatch.comparison.tables import Rows
+from selmatch.curve import Curve
+from selmatch.design import focus, place
+from selmatch.losses import MatchingLoss, loss_of
+
+
+def designed(wish: Mapping[str, Any], rows: Rows) -> MatchingLoss:
+    """The loss that the words ask for, on the scores of the rows; ends and caps are in units of the target."""
+    options = {name: value for name, value in wish.items() if name != "word"}
+    scale = rows.scale
+    if "between" in options:
+        options["between"] = _on_scale(options["between"], scale)
+    if "regions" in options:
+        options["regions"] = [(*_on_scale(piece[:2], scale), *piece[2:]) for piece in options["regions"]]
+    if "cap" in options:
+        (options["cap"],) = _on_scale((options["cap"],), scale)
+    return focus(wish.get("word"), data=rows.scores, weights=rows.weights, **options)
+
+
+def _on_scale(ends: Any, scale: Scale) -> tuple[float, ...]:
+    mapped = scale(np.asarray(ends, dtype=float))
+    # below all that a logarithm knows
+    return tuple(-math.inf if math.isnan(end) else float(end) for end in mapped)
+
+
+def given(loss: Any, rows: Rows) -> MatchingLoss:
+    """A loss of the user, or from a file, that can be trained with and written down."""
+    found = spec.load(loss) if isinstance(loss, (str, os.PathLike)) else loss
+    made = loss_of(WHO, found)
+    if not isinstance(made.potential, Curve):
+        raise TypeError(f"{WHO}: loss must have a single link, got {made!r}.")
+    checked_labels(WHO, made, rows.scores, None)
+    spec.to_dict(made)  # before hours of training, not after
+    return made
+
+
+def region_of(loss: MatchingLoss, rows: Rows, top: float) -> Region:
+    """Where accuracy matters: as wished, else the share of the rows that the loss is most sensitive to."""
+    wish = loss.wish
+    if wish is not None and wish.of == "rows" and not wish.classes:
+        pieces = tuple(sorted((low, high) for low, high, _ in wish.regions))
+    else:
+        pieces = _most_sensitive(loss, rows.scores, top)
+    words = f"scores {' and '.join(place(low, high) for low, high in pieces)}"
+    if rows.scale != UNCHANGED:
+        ends = [map(float, rows.scale.undone(np.array(piece))) for piece in pieces]
+        words += f" (the target {' and '.join(place(low, high) for low, high in ends)})"
+    found = Region(pieces, words, 0)
+    return dataclasses.replace(found, rows=int(found.holds(rows.scores).sum()))
+
+
+def _most_sensitive(loss: MatchingLoss, scores: np.ndarray, top: float) -> tuple[tuple[float, float], ...]:
+    """Pieces of the line that hold the rows of highest sensitivity, and no others; open where no row lies beyond."""
+    order = np.argsort(scores, kind="stable")
+    scores, found = scores[order], np.nan_to_num(np.asarray(sensitivity(loss, scores[order]), dtype=float))
+    if found.min() == found.max():
+        raise ValueError(
+            f"{WHO}: loss must be more sensitive at some scores than at others, got {loss!r}, for which all are alike."
+        )
+    border = np.sort(found)[-max(1, round(top * len(found)))]
+    inside = found >= border if border > found.min() else found > border
+    starts = np.flatnonzero(inside & ~np.concatenate([[False], inside[:-1]]))
+    ends = np.flatnonzero(inside & ~np.concatenate([inside[1:], [False]]))
+    lows = np.where(starts == 0, -math.inf, scores[starts])
+    highs = np.where(ends == len(scores) - 1, math.inf, scores[ends])
+    return tuple((float(low), float(high)) for low, high in zip(lows, highs, strict=True))

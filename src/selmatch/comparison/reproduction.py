@@ -1,0 +1,213 @@
+"""The winner as a short program: what a user keeps of a comparison."""
+
+from __future__ import annotations
+
+import pprint
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from selmatch.comparison.contenders import Recipe, complexity, most_frequent
+from selmatch.comparison.fitting import offset_of
+from selmatch.comparison.result import SELECTIVE, Contender
+from selmatch.comparison.running import Run
+from selmatch.comparison.scales import UNCHANGED, Labels
+from selmatch.sklearn.features import nameable
+
+#: what a map is in NumPy, and what undoes it
+_MAPS = {
+    "log": "np.log({})", "log1p": "np.log1p({})", "exp": "np.exp({})", "expm1": "np.expm1({})", "identity": "{}",
+}  # fmt: skip
+_READERS = {".parquet": "pd.read_parquet", ".pq": "pd.read_parquet"}
+
+
+def code(run: Run, contenders: tuple[Contender, ...], winner: str) -> str:
+    """A program that trains the winner on all rows, with the setting that won most often.
+
+    It reads the data and ``loss.toml``, the spec of the selective loss, from the folder that it runs in.
+
+    Parameters
+    ----------
+    run : Run
+        What was compared.
+    contenders : tuple of Contender
+        With the settings that were chosen.
+    winner : str
+        The name of one of them.
+    """
+    recipes = {recipe.name: recipe for recipe in run.recipes if not recipe.ordinal}
+    recipe = recipes.get(winner, recipes[SELECTIVE])
+    (chosen,) = (contender.chosen for contender in contenders if contender.name == recipe.name)
+    setting, rounds = most_frequent(chosen)
+    return "\n".join([*_head(run, recipe), *_table(run), *_training(run, recipe, setting, rounds), ""])
+
+
+# ------------------------------------------------------------------------------------------------------------- the data
+
+
+def _head(run: Run, recipe: Recipe) -> Iterator[str]:
+    yield f'"""Train what won: {recipe.title}, with {_TITLES[run.question.model]}."""'
+    yield ""
+    if recipe.name != SELECTIVE and run.question.model != "linear":
+        yield f"import {run.question.model}"
+    yield "import numpy as np"
+    yield "import pandas as pd"
+    if run.question.model == "linear":
+        yield from _LINEAR_IMPORTS
+    yield ""
+    yield "import selmatch as sm"
+    yield ""
+
+
+_TITLES = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "linear": "a linear model"}
+_LINEAR_IMPORTS = (
+    "from sklearn.compose import ColumnTransformer",
+    "from sklearn.impute import SimpleImputer",
+    "from sklearn.linear_model import HuberRegressor, QuantileRegressor, Ridge",
+    "from sklearn.pipeline import make_pipeline",
+    "from sklearn.preprocessing import OneHotEncoder, StandardScaler",
+)
+
+
+def _table(run: Run) -> Iterator[str]:
+    """Rows that have a target, scores, and features as models take them."""
+    rows, target = run.rows, run.question.target
+    name = rows.name if rows.name != "data frame" else "data.csv"
+    reader = next((call for suffix, call in _READERS.items() if name.lower().endswith(suffix)), "pd.read_csv")
+    separator = "" if rows.separator == "," else f", sep={rows.separator!r}"
+    yield 'loss = sm.load("loss.toml")'
+    yield f"frame = {reader}({name!r}{separator})"
+    yield f"frame[{target!r}] = pd.to_numeric(frame[{target!r}], errors='coerce')"
+    yield f"frame = frame[np.isfinite(frame[{target!r}])].reset_index(drop=True)"
+    yield f"s = {_MAPS[rows.scale.name].format(f'frame[{target!r}].to_numpy(float)')}  # the scores"
+    yield f"features = {_listed(rows.names)}"
+    yield "X = frame[features].copy()"
+    for kind, line in _COLUMNS.items():
+        names = [name for name, found in zip(rows.names, rows.kinds, strict=True) if found == kind]
+        if names:
+            yield f"for name in {_listed(names)}:"
+            yield f"    X[name] = {line}"
+    if not nameable(rows.names) and run.question.model != "linear":
+        yield 'X.columns = [f"f{i}" for i in range(len(features))]  # boosters refuse some characters in names'
+
+
+_COLUMNS = {
+    "number": 'pd.to_numeric(X[name], errors="coerce").astype(float).replace([np.inf, -np.inf], np.nan)',
+    "date": '(pd.to_datetime(X[name], utc=True, errors="coerce") - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)',
+    "category": 'X[name].map(str, na_action="ignore").astype("category")',
+}
+
+
+def _listed(names: tuple[str, ...] | list[str]) -> str:
+    text = repr(list(names))
+    return text if len(text) <= 100 else pprint.pformat(list(names), width=100, compact=True)
+
+
+# --------------------------------------------------------------------------------------------------------- the training
+
+
+def _training(run: Run, recipe: Recipe, setting: Mapping[str, Any], rounds: int) -> Iterator[str]:
+    yield from _weights(run, setting)
+    if run.question.model == "linear":
+        yield from _linear(run, recipe, setting)
+    elif recipe.objective == "selective":
+        yield from _selective(run, setting, rounds)
+    else:
+        yield from _native(run, recipe, setting, rounds)
+    if run.rows.scale.name != "identity":
+        yield f"predictions = {_MAPS[run.rows.scale.undone.name].format('scores')}  # in units of the target"
+
+
+def _weights(run: Run, setting: Mapping[str, Any]) -> Iterator[str]:
+    weights = run.question.weights
+    yield f"weights = {'np.ones(len(s))' if weights is None else f'frame[{weights!r}].to_numpy(float)'}"
+    if "weight" in setting:
+        low_high = " | ".join(f"((s >= {_number(a)}) & (s <= {_number(b)}))" for a, b in run.region.pieces)
+        yield f"weights = weights * np.where({low_high}, {setting['weight']!r}, 1.0)"
+
+
+def _number(value: float) -> str:
+    return repr(float(value)) if abs(value) != float("inf") else "np.inf" if value > 0.0 else "-np.inf"
+
+
+def _params(run: Run, setting: Mapping[str, Any], **more: Any) -> str:
+    if run.question.model == "xgboost":
+        from selmatch.comparison.with_xgboost import tree_params
+
+        own = {**tree_params(setting), "seed": run.question.seed}
+    else:
+        own = {**complexity(setting), "seed": run.question.seed, "verbosity": -1}
+    return repr({**own, **more})
+
+
+def _selective(run: Run, setting: Mapping[str, Any], rounds: int) -> Iterator[str]:
+    yield f"params = {_params(run, setting)}"
+    offset, own, s, back = offset_of(run.rows.scores), "loss", "s", ""
+    if offset:
+        yield f"offset = {offset!r}  # boosters have single precision, which would blur scores so far from 0"
+        own, s, back = "sm.MatchingLoss(loss.potential.affine(beta=-offset))", "s - offset", " + offset"
+    yield f"objective = sm.boosting.{run.question.model}({own})"
+    yield f"model = objective.fit(X, {s}, weights=weights, rounds={rounds}, params=params)"
+    yield f"scores = model.predict(X){back}"
+
+
+def _native(run: Run, recipe: Recipe, setting: Mapping[str, Any], rounds: int) -> Iterator[str]:
+    labels = Labels.of(recipe.labels, run.rows.scores)
+    if run.question.model == "xgboost":
+        from selmatch.comparison.with_xgboost import objective_params
+    else:
+        from selmatch.comparison.with_lightgbm import objective_params
+    yield f"params = {_params(run, setting, **objective_params(recipe, setting))}"
+    yield f"y = {_labels(labels)}  # labels of size 1"
+    if run.question.model == "xgboost":
+        yield "data = xgboost.DMatrix(X, y, weight=weights / weights.mean(), enable_categorical=True)"
+        yield f"model = xgboost.train(params, data, num_boost_round={rounds})"
+        yield "predicted = model.predict(data)"
+    else:
+        yield "data = lightgbm.Dataset(X, y, weight=weights / weights.mean())"
+        yield f"model = lightgbm.train(params, data, num_boost_round={rounds})"
+        yield "predicted = model.predict(X)"
+    yield f"scores = {_scores(labels)}"
+
+
+def _labels(labels: Labels) -> str:
+    return f"({_MAPS[labels.scale.name].format('s')} - {labels.centre!r}) / {labels.spread!r}"
+
+
+def _scores(labels: Labels) -> str:
+    mapped = f"np.asarray(predicted, dtype=float) * {labels.spread!r} + {labels.centre!r}"
+    if labels.scale == UNCHANGED:
+        return mapped
+    inside = f"np.clip({mapped}, {labels.low!r}, {labels.high!r})"
+    return _MAPS[labels.scale.undone.name].format(inside)
+
+
+def _linear(run: Run, recipe: Recipe, setting: Mapping[str, Any]) -> Iterator[str]:
+    from selmatch.comparison.with_linear import MOST_CATEGORIES, penalty
+
+    categories = [name for name, kind in zip(run.rows.names, run.rows.kinds, strict=True) if kind == "category"]
+    yield f"categories = {_listed(categories)}"
+    yield "filled = SimpleImputer(strategy='median', add_indicator=True, keep_empty_features=True)"
+    yield f"each = OneHotEncoder(handle_unknown='ignore', max_categories={MOST_CATEGORIES}, sparse_output=False)"
+    yield "numbers = [name for name in features if name not in categories]"
+    yield (
+        "columns = ColumnTransformer([('numbers', make_pipeline(filled, StandardScaler()), numbers), "
+        "('categories', each, categories)])"
+    )
+    labels = Labels.of(recipe.labels, run.rows.scores)
+    alpha = setting["alpha"]
+    y = "y"
+    if recipe.objective == "selective":
+        made, y = f"sm.sklearn.SelectiveLinearModel(loss, alpha={penalty(run.loss, run.rows.scores, alpha)!r})", "s"
+    elif recipe.objective == "huber":
+        made = f"HuberRegressor(epsilon={max(1.0, setting['delta'])!r}, alpha={alpha!r}, max_iter=1000)  # much like it"
+    elif recipe.objective == "quantile":
+        made = f"QuantileRegressor(quantile={setting['level']!r}, alpha={alpha!r})  # much like it"
+    else:
+        made = f"Ridge(alpha={alpha!r} * len(s))"
+    yield f"estimator = {made}"
+    if y == "y":
+        yield f"y = {_labels(labels)}  # labels of size 1"
+    yield "model = make_pipeline(columns, estimator)"
+    yield f"model.fit(X, {y}, **{{f'{{model.steps[-1][0]}}__sample_weight': weights / weights.mean()}})"
+    yield "predicted = model.predict(X)"
+    yield f"scores = {'predicted' if y == 's' else _scores(labels)}"

@@ -1,0 +1,315 @@
+"""Corollaries on scalings without a convex Q, and score-transforms that cannot be used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import selmatch as sm
+from selmatch import functions as F
+from selmatch.certificates import Enclosure
+from selmatch.paper.ledger.entries import claim, found
+from selmatch.paper.ledger.measuring import (
+    DIFFERENCES,
+    ROUNDING,
+    agree,
+    bend_of,
+    deltas,
+    deviation,
+    falls,
+    near,
+    refuted,
+    slope_of,
+)
+from selmatch.paper.records import ERRATUM
+
+APPENDIX = "Extensions appendix"
+
+
+def certified(threshold: Callable[..., Enclosure], *arguments: Any, value: float) -> bool:
+    """Whether a threshold found by sampling is the certified one; taken as it is without python-flint."""
+    try:
+        enclosure = threshold(*arguments)
+    except ImportError:
+        return True
+    return abs(value - enclosure.high) < 1e-6
+
+
+def sign_factor(scaling: sm.Curve, gamma: float, z: np.ndarray) -> np.ndarray:
+    """The left side of the paper's condition, q' + (1 - p) q^2 / gamma."""
+    curve = sm.CompositeSigmoid(scaling, gamma, check=False)
+    return curve.bracket(scaling.slope(z), curve.logit(z), scaling(z))
+
+
+@claim(
+    "C107", f"{APPENDIX}, cor:scalar_match_loss", "Convex in the prediction exactly where q' + (1 - p) q^2/gamma >= 0."
+)
+def condition_decides():
+    z = np.linspace(-3.0, 3.0, 61)
+    signs = []
+    for q in (sm.Cosh(), sm.AbsPower(1.0, 0.5), sm.FromPrimitive(F.tanh), sm.Sinh()):
+        for gamma in (0.3, 1.0, 2.0):
+            curve = sm.CompositeSigmoid(q, gamma, check=False)
+            factor, slopes = sign_factor(q, gamma, z), slope_of(curve, z)
+            clear = (np.abs(factor) > 1e-3) & (np.abs(slopes) > 1e-9)  # differences cannot see smaller slopes
+            signs.append(np.sign(factor[clear]) == np.sign(slopes[clear]))
+    agreeing = np.concatenate(signs)
+    both = [bool(sm.CompositeSigmoid(sm.Cosh(), 2.0, check=False).slope(-0.5) < 0.0), sm.Cosh().largest_gamma < 2.0]
+    return found(
+        "four scalings, three gammas: the condition and the slope of the link have one sign at {count:.0f} of "
+        "{all:.0f} points",
+        agreeing,
+        both,
+        count=agreeing.sum(),
+        all=agreeing.size,
+    )
+
+
+@claim("C108", f"{APPENDIX}, cor:scalar_match_loss_f", "The same condition in terms of f = e^Q.")
+def condition_in_f():
+    z = np.array([-1.2, 0.4, 1.3])
+    apart = simple = 0.0
+    for q in (sm.Sinh(), sm.Exp(), sm.Tanh(), sm.Cosh()):
+        f, first, second = q.score_transform(z), slope_of(q.score_transform, z), bend_of(q.score_transform, z)
+        for gamma in (0.3, 1.0, 2.0):
+            p = f ** (1 / gamma) / (1 + f ** (1 / gamma))
+            printed = second + (1 / gamma - 1 - p / gamma) * first**2 / f
+            apart = max(apart, deviation(printed / f, sign_factor(q, gamma, z)))
+        simple = max(simple, deviation((second - first**2 / (1 + f)) / f, sign_factor(q, 1.0, z)))
+    return found(
+        "four scalings, three gammas: differs by {apart} (f'' by differences); the form for gamma = 1 by {simple}",
+        max(apart, simple) < 1e-5,  # fourth order with derivatives of e^e^z
+        apart=apart,
+        simple=simple,
+    )
+
+
+@claim("C109", f"{APPENDIX}, cor:f_grad_condition", "With gamma = 1, f' must be non-decreasing.")
+def f_must_be_convex():
+    z = np.linspace(-4.0, 4.0, 401)
+    implied = []
+    for q in (sm.Cosh(), sm.AbsPower(1.0, 0.5), sm.FromPrimitive(F.tanh)):
+        for gamma in (0.5, 1.0):
+            convex = sign_factor(q, gamma, z) >= 0.0
+            f_bends = q.slope(z) / gamma + (q(z) / gamma) ** 2  # the sign of (f^(1/gamma))''
+            implied.append(np.all(f_bends[convex] >= 0.0))
+    below = sm.Cosh().slope(-0.3) + sm.Cosh()(-0.3) ** 2
+    return found(
+        "three scalings: wherever the loss is convex, f^(1/gamma) is (gamma = .5, 1); Q = sinh: q' + q^2 = {below} at "
+        "-.3",
+        implied,
+        below > 0.0,
+        below=below,
+    )
+
+
+@claim(
+    "C110",
+    f"{APPENDIX}, introduction",
+    "Decreasing gamma can make h' >= 0, for one and for many classes.",
+    ERRATUM,
+    "For one class only where Q < 0: where Q > 0 and q' < 0 no small gamma helps. For many classes never (C56, C57).",
+)
+def small_gammas_do_not_always_help():
+    gammas = (0.05, 0.2, 0.5, 1.0, 2.0)
+    q = sm.FromPrimitive(F.tanh)
+    positive = [float(sign_factor(q, gamma, np.array([1.0]))[0]) for gamma in gammas]
+    negative = [float(sign_factor(sm.Cosh(), gamma, np.array([-1.0]))[0]) for gamma in (2.0, 0.5)]
+    many = [deltas(sm.Cosh(), gamma, at=(-1.0, -2.0))[0] for gamma in gammas]
+    return found(
+        "Q = tanh at z = 1 (Q > 0): {positive} for gamma .05, .2, .5, 1, 2; Q = sinh at -1 (Q < 0): {negative} for 2, "
+        ".5; two classes, cosh, Delta_1 at (-1, -2): {many}",
+        near(positive, [-0.640, -0.621, -0.577, -0.584, -0.604], 1.5),
+        negative[1] > negative[0],
+        np.array(many) < 0.0,
+        positive=positive,
+        negative=negative,
+        many=many,
+    )
+
+
+@claim("C111", f"{APPENDIX}, cor:sinh", "Q = sinh: gamma <= 1/sqrt 2 suffices (not sharp: 1.3252813400 does).")
+def sharp_gamma_for_sinh():
+    exact = sm.Cosh().largest_gamma
+    z = -np.arange(1600) / 400.0
+    margins = [
+        sign_factor(sm.Cosh(), gamma, z).min() for gamma in (1 / math.sqrt(2.0), 1.0, exact - 1e-3, exact + 1e-3)
+    ]
+    tripled = sm.Cosh().affine(gain=3.0).largest_gamma / exact
+    return found(
+        "least factor for gamma = .7071, 1, gamma* - .001, gamma* + .001: {margins}; gamma* = {exact:.10f}, and 3 "
+        "times that with an amplitude of 3 ({tripled})",
+        certified(sm.certify.largest_gamma, sm.Cosh(), value=exact),
+        agree(exact, 1.325281340017, 1e-11),
+        np.sign(margins) == [1, 1, 1, -1],
+        near(margins[2:], [0.00074, -0.00074], 10.0),
+        agree(tripled, 3.0),
+        margins=margins,
+        exact=exact,
+        tripled=tripled,
+    )
+
+
+@claim("C112", f"{APPENDIX}, before cor:poly", "q = |x|^d without a constant fails.")
+def pure_powers_fail():
+    z = -np.array([1e-2, 1e-4])
+    factors = [sign_factor(sm.AbsPower(d, 0.0), gamma, z).max() for d in (1.0, 2.0, 3.0) for gamma in (0.01, 1.0)]
+    return found(
+        "just below 0 the factor is negative for d = 1, 2, 3 and gamma .01, 1: {factors}",
+        np.array(factors) < 0.0,
+        factors=factors,
+    )
+
+
+@claim("C113", f"{APPENDIX}, cor:poly", "c >= max(sqrt(2 gamma d), gamma d - 1/2) suffices (sharp only for d = 1).")
+def sharp_constants_for_powers():
+    cases = ((4.0, 1.0), (0.5, 2.0), (2.0, 3.0))
+    z = -np.append(np.linspace(0.0, 3.0, 6001), 1e-12)  # for d = 1 the worst score is just below 0
+
+    def smallest(gamma, d):
+        low, high = 0.0, 5.0
+        for _ in range(40):
+            c = 0.5 * (low + high)
+            low, high = (low, c) if sign_factor(sm.AbsPower(d, c), gamma, z).min() >= 0.0 else (c, high)
+        return high
+
+    needed = [smallest(gamma, d) for gamma, d in cases]
+    paper = [max(math.sqrt(2 * gamma * d), gamma * d - 0.5) for gamma, d in cases]
+    return found(
+        "(gamma, d) = (4, 1), (.5, 2), (2, 3): c = {needed:.6f} is needed, {paper} is the paper's",
+        agree(needed, [2.828427125, 0.634383384, 1.875819109], 1e-6),
+        [certified(sm.certify.smallest_c, d, gamma, value=c) for (gamma, d), c in zip(cases, needed, strict=True)],
+        np.array(paper) >= needed,
+        needed=needed,
+        paper=paper,
+    )
+
+
+# ---------------------------------------------------------------------------------------- invalid score-transforms
+
+
+def link_of(Q, gamma: float) -> sm.Curve:
+    """The link of a log-score-transform that may not be allowed."""
+    return sm.CompositeSigmoid(Q=Q, gamma=gamma, check=False)
+
+
+@claim(
+    "C114",
+    f"{APPENDIX}, invalid score-transforms",
+    "f = |z|^d always gives a decreasing link with a discontinuity.",
+    ERRATUM,
+    "For d > 1 the link is continuous, and increasing while |x|^d < d - 1 (gamma = 1). It is invalid on all scores, "
+    "because its tail decreases; on a small S it can be used.",
+)
+def powers_as_score_transforms():
+    square = link_of(lambda z: 2.0 * F.log(F.abs(z)), 1.0)
+    z = np.array([0.5, 0.9, 1.0, 1.1])
+    values, small = square(z), square(np.array([-1e-6, 1e-6]))
+    absolute = link_of(lambda z: F.log(F.abs(z)), 1.0)(np.array([-1e-6, 1e-6]))
+    return found(
+        "d = 2: link at .5, .9, 1, 1.1: {values}, around 0: {small} (continuous); d = 1 jumps: {absolute}",
+        near(values, [0.8, 0.9945, 1.0, 0.9955], 1.0),
+        np.abs(small) < 1e-5,
+        near(absolute, [-1.0, 1.0], 1.0),
+        values=values,
+        small=small,
+        absolute=absolute,
+    )
+
+
+@claim(
+    "C115",
+    f"{APPENDIX}, invalid score-transforms",
+    "f = e^sigmoid, e^tanh, Softplus, Sigmoid: links with decreasing parts.",
+)
+def links_that_fall():
+    transforms = {
+        "e^sigmoid": (F.sigmoid, (-8.0, 8.0)),
+        "e^tanh": (F.tanh, (-6.0, 6.0)),
+        "softplus": (lambda z: F.log(F.softplus(z)), (-8.0, 20.0)),
+        "sigmoid": (lambda z: -F.softplus(-z), (-8.0, 8.0)),
+    }
+    first, all_fall = [], []
+    for Q, (low, high) in transforms.values():
+        z = np.linspace(low, high, 4001)
+        starts = [z[np.argmax(falls(link_of(Q, gamma)(z)))] for gamma in (0.1, 0.5, 1.0, 2.0)]
+        all_fall += [start > low for start in starts]
+        first.append(starts[2])
+    return found(
+        "with gamma .1, .5, 1, 2 all four fall somewhere; with gamma = 1 from {first} on (left of that they can be "
+        "used)",
+        all_fall,
+        refuted(sm.certify.convex(link_of(F.sigmoid, 1.0), (-8, 8))),
+        first=first,
+    )
+
+
+@claim(
+    "C116",
+    f"{APPENDIX}, invalid score-transforms",
+    "f = sinh|z| cannot be used.",
+    ERRATUM,
+    "Right for gamma = 1, where the link falls on (0, 0.881). With gamma = 1/2 it is tanh exactly, and it increases "
+    "for gamma from 0.5 to 0.861446.",
+)
+def sinh_of_norm_can_be_used():
+    z = np.linspace(0.01, 8.0, 800)
+
+    def link(gamma):
+        return link_of(lambda u: F.log(F.sinh(F.abs(u))), gamma)
+
+    falling = z[:-1][falls(link(1.0)(z))]
+    half = deviation(link(0.5)(z), np.tanh(z))
+    grid = (0.45, 0.5, 0.6, 0.75, 0.8614, 0.8616, 1.0)
+    increases = [not falls(link(gamma)(z)).any() for gamma in grid]
+    return found(
+        "gamma = 1: falls up to {end}; gamma = 1/2: tanh up to {half}; it increases for {valid:.0f} of the gammas .45, "
+        ".5, .6, .75, .8614, .8616, 1: the middle four",
+        agree(falling.max(), math.asinh(1.0), 0.02),
+        half < ROUNDING,
+        increases == [False, True, True, True, True, False, False],
+        end=falling.max(),
+        half=half,
+        valid=sum(increases),
+    )
+
+
+@claim("C117", f"{APPENDIX}, invalid score-transforms", "Decaying densities cannot be scalings (on all scores).")
+def densities_fall():
+    density = sm.FromLink(lambda z: F.exp(-0.5 * F.square(z)))
+    curve = sm.CompositeSigmoid(density, check=False)
+    values = curve(np.array([-6.0, 0.5, 6.0]))
+    return found(
+        "normal density as q: link at -6, .5, 6: {values}; left of 0, where the density rises, it never falls",
+        values[1] > 0.1,
+        values[[0, 2]] < 1e-6,
+        not falls(curve(np.linspace(-6.0, 0.0, 200))).any(),
+        values=values,
+    )
+
+
+@claim(
+    "C118",
+    f"{APPENDIX}, invalid score-transforms",
+    "Q = sigma(z) has q = alpha sigma(z) (1 - sigma(z)).",
+    ERRATUM,
+    "The factor alpha belongs to Q = sigma(alpha z).",
+)
+def the_stray_alpha():
+    alpha, z = 2.0, np.linspace(-3.0, 3.0, 13)
+    with_alpha, without = sm.Sigmoid().affine(alpha), sm.Sigmoid()
+    slopes = [
+        deviation(slope_of(Q, z), factor * Q(z) * (1 - Q(z))) for Q, factor in ((with_alpha, alpha), (without, 1.0))
+    ]
+    wrong = deviation(slope_of(without, z), alpha * without(z) * (1 - without(z)))
+    return found(
+        "sigma(2 z) has slope 2 sigma (1 - sigma), sigma(z) has sigma (1 - sigma), up to {slopes}; as printed it is "
+        "off by {wrong}",
+        np.array(slopes) < DIFFERENCES,
+        wrong > 0.2,
+        slopes=slopes,
+        wrong=wrong,
+    )

@@ -1,0 +1,209 @@
+"""The rows of the paper's table of requirements."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import selmatch as sm
+from selmatch.paper.ledger.entries import claim, found
+from selmatch.paper.ledger.measuring import (
+    ROUNDING,
+    THREE,
+    agree,
+    amplified,
+    deltas,
+    focus_of,
+    many,
+    moved,
+    near,
+    refuted,
+    scaled,
+    shares,
+)
+from selmatch.paper.records import CONDITION, ERRATUM
+
+TABLE = "tab:mc_requirements"
+
+
+@claim(
+    "C90",
+    TABLE,
+    "Low norm: satisfied by a decomposed Sigmoid; standard Softmax, square and composite Softmax fail.",
+    ERRATUM,
+    "The first two fail; a composite Softmax does not in general (C72).",
+)
+def who_looks_at_low_norms():
+    kinds = {
+        "standard": sm.classify(sm.CompositeSoftmax()).focus,
+        "square": sm.classify(sm.Separable(sm.Identity())).focus,
+        "decomposed": sm.classify(sm.Separable(sm.Sigmoid())).focus,
+    }
+    softer = sm.classify(sm.Tanh(), role="softmax", gamma=10.0)
+    return found(
+        "standard Softmax and square are uniform, the decomposed Sigmoid looks at low norms; so does tanh with gamma = "
+        "10: {softer}",
+        kinds == {"standard": "uniform", "square": "uniform", "decomposed": "low norms"},
+        softer.focus == "low norms",
+        softer=softer.sensitivities,
+    )
+
+
+@claim("C91", TABLE, "High norm, high score, low score: the satisfying columns.")
+def satisfying_columns():
+    wanted = {
+        "high norms": (sm.Sinh(),),
+        "high scores": (sm.Exp(), sm.Sigmoid().affine(beta=2.0), scaled(sm.Sinh(), 0.5, -4.0)),
+        "low scores": (sm.AntiExp(), scaled(sm.Sinh(), 0.5, 4.0)),
+    }
+    hits = [focus_of(q) == kind for kind, scalings in wanted.items() for q in scalings]
+    return found("{hits:.0f} of 6 scalings look where the table says", hits, len(hits) == 6, hits=sum(hits))
+
+
+@claim(
+    "C92",
+    TABLE,
+    "High norm, high score, low score: the decomposed sinh, exp and -exp(-z) fail.",
+    CONDITION,
+    "Fail at ranking. Their region sensitivity is exactly the wanted one; only the dependence on other classes is "
+    "missing.",
+)
+def decomposed_links_have_the_region():
+    wanted = {sm.Sinh(): "high norms", sm.Exp(): "high scores", sm.AntiExp(): "low scores"}
+    seen = {q: sm.classify(sm.Separable(q)) for q in wanted}
+    sinh = sm.Separable(sm.Sinh()).slope(THREE)
+    return found(
+        "decomposed sinh at (-3, 0, 3): {sinh}; all three look where they should, none ranks",
+        [seen[q].focus == kind for q, kind in wanted.items()],
+        [not each.ranks for each in seen.values()],
+        agree(sinh, np.cosh(THREE)),
+        sinh=sinh,
+    )
+
+
+@claim("C93", TABLE, "High score: tanh(z - beta) fails (gamma 1, amplitude 1).")
+def right_shifted_tanh_fails():
+    q = sm.Tanh().affine(beta=3.0)
+    row, p = deltas(q), many(q).potential.prob(THREE)
+    return found(
+        "beta = 3: Delta at (-3, 0, 3) {row}; p = {p}",
+        near(row, [0.0493, 0.0451, 0.0047], 10.0),
+        row[0] > row[2],
+        focus_of(q) != "high scores",
+        row=row,
+        p=p,
+    )
+
+
+@claim("C94", TABLE, "Low score: sigma(z + beta) and tanh(z + beta) fail.")
+def left_shifted_sigmoids_fail():
+    tanh, sigmoid = deltas(sm.Tanh().affine(beta=-3.0)), deltas(sm.Sigmoid().affine(beta=-3.0))
+    return found(
+        "beta = 3: Delta at (-3, 0, 3): tanh {tanh}; sigmoid {sigmoid}",
+        tanh[0] < tanh[2],
+        sigmoid[0] < sigmoid[2],
+        near(sigmoid, [0.00233, 0.0448, 0.0532], 3.0),
+        tanh=tanh,
+        sigmoid=sigmoid,
+    )
+
+
+@claim("C95", TABLE, "tanh reverses: low norms become high norms, high scores low scores (gamma 1).")
+def tanh_reverses():
+    plain, right = deltas(sm.Tanh()), deltas(sm.Tanh().affine(beta=3.0))
+    scalar = sm.sensitivity(amplified(sm.Tanh().affine(beta=3.0)), THREE)
+    return found(
+        "Delta at (-3, 0, 3): tanh(z) {plain}; tanh(z - 3) {right}, as a scalar loss {scalar}",
+        near(plain, [0.2517, 0.0473, 0.2517], 1.0),
+        right[0] > right[2],
+        scalar[2] > scalar[0],
+        plain=plain,
+        right=right,
+        scalar=scalar,
+    )
+
+
+@claim(
+    "C96",
+    TABLE,
+    "Ranking: only losses with a composite Softmax.",
+    CONDITION,
+    "Ranking means that the sensitivity of a class depends on the other classes; as shift invariance the row is wrong "
+    "(C67, C68).",
+)
+def who_ranks():
+    ranks = [sm.classify(q, role="softmax").ranks for q in (sm.Sinh(), sm.Exp(), sm.Sigmoid())]
+    alone = [sm.classify(sm.Separable(q)).ranks for q in (sm.Sinh(), sm.Exp(), sm.Sigmoid(), sm.Identity())]
+    share = [float(shares(deltas(scaled(sm.Exp(), 0.5), at=np.array([3.0, 1.0, -1.0]) + c))[0]) for c in (-4.0, 4.0)]
+    return found(
+        "three composite losses rank, four decomposed do not; but shares move with a shift: {share}",
+        ranks,
+        not any(alone),
+        share[1] - share[0] > 0.1,
+        share=share,
+    )
+
+
+@claim(
+    "C97",
+    TABLE,
+    "Clipping: ReLU and SmeLU as Q; other scalings fail.",
+    CONDITION,
+    "Any Q that is constant below a threshold works.",
+)
+def who_clips():
+    scalings = {"step": sm.Step(), "smelu": sm.SmeLU(1.0), "exponential": sm.Exp() + sm.Constant(-1.0)}
+    own = scalings.pop("exponential").capped(low=0.0)
+    edges = [sm.classify(q, role="softmax").clips[0][1] for q in (*scalings.values(), own)]
+    none = sm.classify(sm.Exp(), role="softmax").clips
+    return found(
+        "moves cost nothing up to {edges} for Q = ReLU, SmeLU(1), and one of our own (q = e^z - 1 above 0)",
+        agree(edges, [0.0, -1.0, 0.0], 0.05),
+        none == (),
+        edges=edges,
+    )
+
+
+@claim("C98", TABLE, "p_k rises with its score for exp-, Sigmoid-shaped and cosh q: whenever q >= 0.")
+def p_rises_where_q_is_positive():
+    rising = [sm.Exp(), sm.Sigmoid(), sm.Cosh()]
+    proofs = [sm.certify.monotone_probability(sm.CompositeSoftmax(q, check=False)) for q in rising]
+    tanh = sm.certify.monotone_probability(sm.CompositeSoftmax(sm.Tanh()))
+    falling = sm.classify(sm.AntiExp(), role="softmax").monotone
+    z = np.stack([moved(THREE, 1, to) for to in (-1.0, 0.0, 1.0)])
+    p = many(sm.Exp()).potential.prob(z)[:, 1]
+    return found(
+        "proved for exp, sigmoid, cosh (exp at -1, 0, 1 against -3 and 3: p = {p}); refuted for tanh, which changes "
+        "sign; -exp(-z) falls and is injective as well",
+        [bool(proof) for proof in proofs],
+        refuted(tanh),
+        falling == "decreasing",
+        np.diff(p) > 0.0,
+        p=p,
+    )
+
+
+@claim("C99", TABLE, "An odd q gives a p that is not injective, except for shifts.")
+def odd_scalings_confuse_signs():
+    potential = many(sm.Sinh()).potential
+    pair = [potential.prob(moved(THREE, 1, to))[1] for to in (1.0, -1.0)]
+    shifted = sm.CompositeSoftmax(sm.Sinh().affine(beta=-4.0))
+    return found(
+        "q = sinh: p_2 at 1 and -1 is {pair}; with scores on one side of beta it is monotone (proved on [-3, 3] for "
+        "beta = -4)",
+        agree(pair[0], pair[1]),
+        sm.certify.monotone_probability(shifted, (-3, 3)),
+        pair=pair,
+    )
+
+
+@claim("C100", TABLE, "Odd q: the loss is symmetric (all classes reflected, no shift); Sigmoid: not.")
+def odd_scalings_are_symmetric():
+    t, s = np.array([1.0, 2.0, -1.0]), np.array([0.0, 1.0, 1.0])
+    sinh, sigmoid = (abs(many(q)(t, s) - many(q)(-t, -s)) for q in (sm.Sinh(), sm.Sigmoid()))
+    return found(
+        "L(t, s) - L(-t, -s): sinh {sinh}; sigmoid {sigmoid}",
+        sinh < ROUNDING,
+        near(sigmoid, 0.132, 5.0),
+        sinh=sinh,
+        sigmoid=sigmoid,
+    )

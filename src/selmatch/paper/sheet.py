@@ -1,0 +1,124 @@
+"""The contact sheet: every figure, table, worked example and claim of the paper on one page."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from selmatch.paper.records import CONDITION, ERRATUM, HOLDS, Claim, Evidence
+
+PAGE = "index.html"
+CLAIM = re.compile(r"\bC\d{2,3}\b")
+#: drawings that are wider than this, in inches, get the whole width of the page
+WIDE = 7.5
+#: text as outlines, since formulas need the very font they were set in; fixed ids, so that the same figure is the same
+#: file
+SAVED: dict[Any, Any] = {"svg.fonttype": "path", "svg.hashsalt": "selmatch"}
+#: words for the three verdicts, errata first: they are what a reader of the paper needs most
+SECTIONS = (
+    (ERRATUM, "errata", "Errata", "What the paper gets wrong, with the counterexample or the correct statement."),
+    (CONDITION, "conditions", "True under a condition", "What holds once the condition is added."),
+    (HOLDS, "holds", "True as it stands", "What was checked and holds, and a few findings of our own."),
+)
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Claims with the same verdict, and what their checks found."""
+
+    anchor: str
+    title: str
+    words: str
+    rows: tuple[tuple[Claim, Evidence], ...]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The files of a drawing, and how wide it is, in inches."""
+
+    paths: list[Path]
+    width: float
+
+
+def save(draw: Callable[[], Any], stem: Path, formats: tuple[str, ...]) -> Saved:
+    """Draw into files of the same name, once for all formats."""
+    import matplotlib
+    import matplotlib.pyplot as plt
+
+    from selmatch import plots
+
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    with plots.theme(), matplotlib.rc_context(SAVED):
+        drawn = draw()
+        try:
+            saved = Saved([stem.with_name(f"{stem.name}.{ending}") for ending in formats], drawn.get_figwidth())
+            for path in saved.paths:
+                about = {"Date": None, "Creator": "selmatch"} if path.suffix == ".svg" else {}
+                drawn.savefig(path, metadata=about)
+                drawn.set_layout_engine("none")  # it has found its layout: once is enough for all formats
+        finally:
+            plt.close(drawn)
+    return saved
+
+
+def write(folder: Path, progress: Callable[[str], object] | None = None) -> Path:
+    """Draw all figures and write the page; see :func:`selmatch.paper.write`."""
+    from selmatch.paper import examples, ledger, tables
+    from selmatch.paper.drawings import FIGURES
+    from selmatch.report.pages import Markup, page
+
+    announce = progress or (lambda name: None)
+    worked = examples.examples()
+    drawings = {figure.name: figure.draw for figure in FIGURES}
+    drawings |= {f"example_{example.name}": example.draw for example in worked}
+    wide = set()
+    for name, drawing in drawings.items():
+        announce(name)
+        if save(drawing, folder / name, ("svg", "png")).width > WIDE:
+            wide.add(name)
+    announce("tables")
+    measured = tables.tables()
+    announce("claims")
+    checks = grouped(ledger.run())
+    body = Markup(_template().render(figures=FIGURES, tables=measured, examples=worked, checks=checks, wide=wide))
+    description = "Every figure, table and claim of the paper on selective matching losses, redrawn and checked."
+    path = folder / PAGE
+    path.write_text(page("The paper, redrawn and checked", body, description=description), encoding="utf-8")
+    return path
+
+
+def grouped(found: list[tuple[Claim, Evidence]]) -> list[Checks]:
+    """The claims by verdict, in the order of the page."""
+    return [
+        Checks(anchor, title, words, tuple(row for row in found if row[0].verdict == verdict))
+        for verdict, anchor, title, words in SECTIONS
+    ]
+
+
+@functools.cache
+def _template() -> Any:
+    import jinja2
+
+    from selmatch.report.pages import environment
+
+    overlaid = environment().overlay(loader=jinja2.PackageLoader("selmatch.paper", "templates"))
+    overlaid.filters = {**overlaid.filters, "linked": linked}  # not those of the reports
+    return overlaid.get_template("sheet.html.j2")
+
+
+def linked(text: str) -> Any:
+    """Text in which every claim, such as C16, is a link to its row.
+
+    Examples
+    --------
+    >>> from selmatch.paper.sheet import linked
+    >>> print(linked("a < b (C16)"))
+    a &lt; b (<a href="#C16">C16</a>)
+    """
+    from selmatch.report.pages import Markup
+
+    return Markup(CLAIM.sub(r'<a href="#\g<0>">\g<0></a>', str(Markup.escape(text))))

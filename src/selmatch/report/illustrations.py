@@ -1,0 +1,223 @@
+"""The pictures of a report: each with a title, words for readers, and words for those who do not see it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from selmatch import plots
+from selmatch.comparison.result import CONTROL, SELECTIVE, Comparison
+from selmatch.report import tables
+from selmatch.report.pages import Markup
+from selmatch.report.pictures import drawing, inline_svg, plain
+
+#: inches; a picture is read on a phone as well as beside another one on a desk
+SIZE = (4.0, 2.75)
+#: of those that stand three in a row
+SMALL = (3.4, 2.5)
+#: rows behind a picture of all rows: more would not be seen, and cost time
+ROWS = 20_000
+#: the part of the rows that pictures along the scores show
+SHOWN = (0.005, 0.995)
+_LEFT_OUT = "At most the outermost 1 % of the rows lie outside the picture."
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture for the page, with its title and a caption that says how to read it."""
+
+    title: str
+    caption: str
+    svg: Markup
+
+
+def gains(comparison: Comparison) -> Picture | None:
+    """How much less selective loss there is than with each other loss."""
+    found = {
+        plain(gain.contender.title): tuple(100.0 * end for end in (share.value, share.low, share.high))
+        for gain in tables.gains(comparison)
+        if (share := gain.score.relative) is not None and math.isfinite(share.value)
+    }
+    if not found:
+        return None
+
+    def draw(ax: Any) -> None:
+        plots.gains(found, ax=ax)
+        ax.set_xlabel("% less selective loss than this one")
+
+    return _picture(
+        "The selective loss against each other loss",
+        "Right of the line, training with the selective loss left less selective loss than training with the other one "
+        "did. The bar is the 95 % interval; where it crosses the line, the data do not decide.",
+        draw,
+        (3.7, 1.0 + 0.34 * len(found)),
+    )
+
+
+def design(comparison: Comparison) -> tuple[Picture, ...]:
+    """What the selective loss is: link, sensitivity over the data, and what mistakes cost."""
+    loss, observed = comparison.loss, comparison.tested.observed
+    domain = _span(observed)
+    typical = _typical(comparison)
+
+    def link(ax: Any) -> None:
+        plots.link(loss, domain=domain, ax=ax, sensitivity=False)
+        ax.set(xlabel="score", ylabel="link")
+
+    def sensitivity(ax: Any) -> None:
+        plots.sensitivity(loss, domain=domain, data=observed[(observed >= domain[0]) & (observed <= domain[1])], ax=ax)
+        ax.set(xlabel="score", ylabel="sensitivity")
+
+    def losses(ax: Any) -> None:
+        plots.losses(loss, observed=typical, domain=domain, ax=ax)
+        ax.set(xlabel="predicted score", ylabel="loss")
+        for label in ax.get_legend().get_texts():
+            label.set_text(label.get_text().strip("$").replace("s =", "observed"))
+
+    return (
+        _picture(
+            "Where the loss looks",
+            "The line is the sensitivity: how sharply a mistake is felt at a score. Behind it, how many rows have that "
+            "score. The shaded part is where you said that accuracy matters.",
+            sensitivity,
+            SMALL,
+        ),
+        _picture(
+            "The link",
+            "The link is a ruler for scores, stretched where accuracy matters: a model is trained to be right on it. "
+            "Its steepness is the sensitivity.",
+            link,
+            SMALL,
+        ),
+        _picture(
+            "What a prediction costs",
+            "For three typical observations: no cost at the observation itself, and a steep climb through the part "
+            "that matters.",
+            losses,
+            SMALL,
+        ),
+    )
+
+
+def quality(comparison: Comparison) -> tuple[Picture, ...]:
+    """How good the predictions are, where, and for whom."""
+    loss, tested = comparison.loss, comparison.tested
+    few = _few(comparison)
+    with_control = _titled(comparison, (*few, CONTROL), slice(None))
+    some = _measurable(comparison, few)
+    observed, predicted = tested.observed[some], _titled(comparison, few, some)
+    weights = None if tested.weights is None else tested.weights[some]
+    # on the link's scale a few far rows would take all the room
+    low, high = _span(loss.potential.link(observed))
+    room = 0.04 * (high - low)
+
+    def errors(by: str) -> Callable[[Any], None]:
+        def draw(ax: Any) -> None:
+            plots.error_by_decile(tested.observed, with_control, ax=ax, by=by, weights=tested.weights)
+
+        return draw
+
+    def reliability(ax: Any) -> None:
+        plots.reliability(observed, predicted, loss, ax=ax, weights=weights)
+        ax.set(xlim=(low - room, high + room), ylim=(low - room, high + room))
+
+    def murphy(ax: Any) -> None:
+        plots.murphy(observed, predicted, loss, ax=ax, weights=weights, etas=np.linspace(low, high, 200))
+        ax.set(xlim=(low - room, high + room))
+
+    return (
+        _picture(
+            "Error by what was predicted",
+            "Rows in ten equal parts, from the lowest to the highest prediction: each loss has its own order. What you "
+            "would act on stands at the right end if high scores matter to you, at the left if low ones do.",
+            errors("prediction"),
+        ),
+        _picture(
+            "Error by what was observed",
+            "The same, in order of the observation. Do not choose a loss by this picture: the control, which only adds "
+            "a constant, looks good at one end of it and pays at the other.",
+            errors("observation"),
+        ),
+        _picture(
+            "Reliability, on the scale of the link",
+            "Predictions against what was observed on average for such predictions, both measured with the link. On "
+            f"the diagonal, a model keeps what it promises. {_LEFT_OUT}",
+            reliability,
+        ),
+        _picture(
+            "Murphy diagram, on the scale of the link",
+            "The lower, the better, at each place of the scale. A line that is below another one everywhere is better "
+            f"for every loss with the same optimum; lines that cross are each better somewhere. {_LEFT_OUT}",
+            murphy,
+        ),
+    )
+
+
+def _picture(title: str, caption: str, draw: Callable[[Any], None], size: tuple[float, float] = SIZE) -> Picture:
+    from matplotlib.figure import Figure
+
+    with plots.theme(), drawing():
+        figure = Figure(figsize=size, layout="constrained")
+        ax = figure.subplots()
+        draw(ax)
+        _shorten(ax)
+        return Picture(title, caption, inline_svg(figure, title, caption))
+
+
+def _shorten(ax: Any) -> None:
+    """Large numbers at the ticks with a letter: 250 k takes the room of one number, not of two."""
+    from matplotlib.ticker import EngFormatter, ScalarFormatter
+
+    for axis in (ax.xaxis, ax.yaxis):
+        if isinstance(axis.get_major_formatter(), ScalarFormatter) and max(map(abs, axis.get_view_interval())) >= 1e4:
+            axis.set_major_formatter(EngFormatter(sep=""))
+
+
+def _few(comparison: Comparison) -> tuple[str, ...]:
+    """The contenders that pictures show: more than three lines are not read."""
+    verdict = comparison.verdict
+    ordinal = {contender.name for contender in comparison.contenders if contender.ordinal}
+    known = [contender.name for contender in comparison.contenders if contender.trained]
+    wanted = dict.fromkeys((SELECTIVE, verdict.winner, verdict.rival, "squared", *known))
+    return tuple(name for name in wanted if name in known and name not in ordinal)[:3]
+
+
+def _titled(comparison: Comparison, names: tuple[str, ...], rows: Any) -> dict[str, np.ndarray]:
+    titles = {contender.name: plain(contender.title) for contender in comparison.contenders}
+    return {titles[name]: comparison.tested.predicted[name][rows] for name in names if name in titles}
+
+
+def _measurable(comparison: Comparison, names: tuple[str, ...]) -> np.ndarray:
+    """Rows where the link of all scores is finite: at most ``ROWS`` of them, the same in every run."""
+    tested, potential = comparison.tested, comparison.loss.potential
+    known = np.ones(len(tested.observed), dtype=bool)
+    for scores in (tested.observed, *(tested.predicted[name] for name in names)):
+        inside = np.asarray(potential.holds(scores))
+        with np.errstate(all="ignore"):
+            links = potential.link(np.where(inside, scores, tested.observed))
+        known &= inside & np.isfinite(links)
+    rows = np.flatnonzero(known)
+    if len(rows) <= ROWS:
+        return rows
+    return np.sort(np.random.default_rng(comparison.question.seed).choice(rows, ROWS, replace=False))
+
+
+def _span(values: np.ndarray) -> tuple[float, float]:
+    """Where nearly all values are: a few far ones would squeeze everything else."""
+    low, high = np.quantile(values, SHOWN)
+    return (float(low), float(high)) if high > low else (float(values.min()), float(values.max()))
+
+
+def _typical(comparison: Comparison) -> tuple[float, ...]:
+    """A low, a middle and a high score, one of them inside the region."""
+    observed = comparison.tested.observed
+    inside = observed[comparison.region.holds(observed)]
+    centre = [float(np.median(inside))] if len(inside) else []
+    taken = sorted({*centre, *(float(score) for score in np.quantile(observed, (0.1, 0.5, 0.9)))})
+    if centre and len(taken) > 3:  # drop the neighbour of the region's own
+        taken.remove(min((score for score in taken if score != centre[0]), key=lambda score: abs(score - centre[0])))
+    return tuple(sorted({float(f"{score:.3g}") for score in taken}))

@@ -1,0 +1,612 @@
+"""The engine of comparisons: paired splits, equal budgets, a journal, every model, and the program at the end."""
+
+import concurrent.futures
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from comparison_data import QUICK, queries, visits
+
+import selmatch as sm
+from selmatch.comparison import fitting, reproduction, running
+from selmatch.comparison.aims import designed, given, region_of
+from selmatch.comparison.contenders import most_frequent, recipes_of
+from selmatch.comparison.journal import Journal, Outcome
+from selmatch.comparison.question import Question
+from selmatch.comparison.result import CONTROL
+from selmatch.comparison.scales import Labels, Scale
+from selmatch.comparison.splits import splits_of
+from selmatch.comparison.tables import prepare
+from selmatch.data import dwell_shoppers
+
+WISH = {"word": "high", "top": 0.1, "strength": 8.0}
+LINEAR = {**QUICK, "model": "linear"}
+
+
+def asked(target="seconds", **options):
+    return Question(target=target, wish=WISH, **{"threads": 1, **options})
+
+
+def split_up(frame, **options):
+    question = asked(**options)
+    rows = prepare(frame, question)
+    return rows, splits_of(rows, question)
+
+
+def run_of(frame, **options):
+    question = asked(**options)
+    rows = prepare(frame, question)
+    loss = designed(question.wish, rows)
+    return running.Run(rows, question, loss, region_of(loss, rows, 0.1))
+
+
+def are_apart(split, rows):
+    parts = np.concatenate([split.train, split.valid, split.test])
+    return len(np.unique(parts)) == len(parts) and parts.max() < len(rows)
+
+
+# --------------------------------------------------------------------------------------------------------------- splits
+
+
+@pytest.mark.parametrize("splits", [2, 3, 5])
+def test_folds_test_each_row_once(splits):
+    rows, made = split_up(visits(241), splits=splits)
+    assert len(made) == splits
+    np.testing.assert_array_equal(np.sort(np.concatenate([split.test for split in made])), np.arange(241))
+    sizes = [len(split.test) for split in made]
+    assert max(sizes) - min(sizes) <= 1
+    for split in made:
+        assert are_apart(split, rows)
+        assert len(split.train) + len(split.valid) + len(split.test) == 241
+    if splits > 2:
+        np.testing.assert_array_equal(made[0].valid, made[1].test)
+
+
+def test_one_split_tests_a_fifth():
+    _, (split,) = split_up(visits(), splits=1)
+    assert [len(part) for part in (split.train, split.valid, split.test)] == [144, 48, 48]
+
+
+def test_splits_follow_the_seed():
+    _, first = split_up(visits())
+    _, again = split_up(visits())
+    _, other = split_up(visits(), seed=1)
+    np.testing.assert_array_equal(first[0].train, again[0].train)
+    assert not np.array_equal(first[0].test, other[0].test)
+
+
+@pytest.mark.parametrize("splits", [1, 2, 4])
+def test_groups_stay_together(splits):
+    rows, made = split_up(queries(), target="relevance", group="query", splits=splits)
+    for split in made:
+        assert are_apart(split, rows)
+        homes = [set(rows.group[part]) for part in (split.train, split.valid, split.test)]
+        assert not homes[0] & (homes[1] | homes[2])
+        assert not homes[1] & homes[2]
+        assert (np.diff(rows.group[split.train]) >= 0).all()  # lists lie side by side
+    if splits == 4:
+        assert {len(split.test) for split in made} == {60}
+
+
+def test_too_few_groups_are_an_error():
+    with pytest.raises(ValueError, match="got 3 groups and 5 splits"):
+        split_up(visits().assign(user=np.arange(240) % 3), group="user")
+
+
+def test_times_train_on_the_past():
+    frame = visits().assign(day=np.random.default_rng(0).integers(0, 40, 240))
+    rows, made = split_up(frame, time="day", splits=3)
+    assert len(made) == 3
+    assert "day" not in rows.names
+    for split in made:
+        assert are_apart(split, rows)
+        assert rows.time[split.train].max() < rows.time[split.valid].min()
+        assert rows.time[split.valid].max() < rows.time[split.test].min()
+    np.testing.assert_array_equal(made[0].test, made[1].valid)
+    assert set(made[0].train) < set(made[1].train)
+
+
+def test_times_may_be_dates_and_must_differ():
+    frame = visits().assign(day=pd.date_range("2024-01-01", periods=240).strftime("%Y-%m-%d"))
+    _, made = split_up(frame, time="day", splits=2)
+    np.testing.assert_array_equal(made[0].train, np.arange(60))
+    with pytest.raises(ValueError, match="7 blocks of different times for 5 splits, got 4 different times"):
+        split_up(visits().assign(day=np.arange(240) % 4), time="day")
+    with pytest.raises(ValueError, match="'shop' must be numbers or dates"):
+        split_up(visits(), time="shop")
+
+
+def test_groups_in_time_stay_together():
+    frame = queries().assign(day=np.arange(240) // 4)
+    rows, made = split_up(frame, target="relevance", group="query", time="day", splits=1)
+    homes = [set(rows.group[part]) for part in (made[0].train, made[0].valid, made[0].test)]
+    assert not homes[0] & (homes[1] | homes[2])
+
+
+def test_a_given_split_is_taken():
+    parts = np.array(["Train", " validation", "TEST", "dev", "train"])[np.arange(240) % 5]
+    _, (split,) = split_up(visits().assign(part=parts), split="part")
+    np.testing.assert_array_equal(split.test, np.arange(2, 240, 5))
+    np.testing.assert_array_equal(split.valid, np.flatnonzero(np.isin(np.arange(240) % 5, [1, 3])))
+
+
+def test_a_given_split_without_validation_rows_holds_some_out():
+    parts = np.where(np.arange(240) < 200, "train", "test")
+    _, (split,) = split_up(visits().assign(part=parts), split="part")
+    assert [len(part) for part in (split.train, split.valid, split.test)] == [160, 40, 40]
+
+
+def test_a_given_split_must_be_one():
+    with pytest.raises(ValueError, match="must mark some rows as 'test', got none"):
+        split_up(visits().assign(part="train"), split="part")
+    with pytest.raises(ValueError, match="must hold 'train', 'valid' and 'test', got 'a', 'b'"):
+        split_up(visits().assign(part=["a", "b"] * 120), split="part")
+    with pytest.raises(TypeError, match="only one of split and time"):
+        sm.compare(visits(), target="seconds", split="shop", time="pages")
+
+
+# ----------------------------------------------------------------------------------------------------------- contenders
+
+
+def names_of(frame, pieces=((1.0, math.inf),), **options):
+    question = asked(**options)
+    return [recipe.name for recipe in recipes_of(prepare(frame, question), question, pieces)]
+
+
+def test_contenders_fit_the_data():
+    always = ["selective", "squared", "reweighted", "huber", "quantile"]
+    frame = visits()
+    assert names_of(frame) == [*always, "log_target"]
+    assert names_of(frame, scale="log") == [*always, "raw_target"]
+    assert names_of(frame.assign(seconds=frame["seconds"] - 2.0)) == always
+    lists = {"target": "relevance", "group": "query"}
+    assert names_of(queries(), **lists) == [*always, "log_target", "lambdarank", "listwise"]
+    assert names_of(queries(), **lists, model="linear") == [*always, "log_target"]
+    halves = queries().assign(relevance=lambda frame: frame["relevance"] / 2 - 1)
+    assert names_of(halves, **lists) == [*always, "listwise"]
+
+
+def test_asked_contenders_must_be_known_and_fit():
+    assert names_of(visits(), losses=("selective", "huber")) == ["selective", "huber"]
+    with pytest.raises(ValueError, match=r"got 'hubber'. Did you mean 'huber'\?"):
+        names_of(visits(), losses=("selective", "hubber"))
+    with pytest.raises(ValueError, match="got 'raw_target', which needs scale='log'"):
+        names_of(visits(), losses=("selective", "raw_target"))
+
+
+@pytest.mark.parametrize("model", ["lightgbm", "xgboost", "linear"])
+@pytest.mark.parametrize("count", [1, 4, 20])
+def test_every_contender_has_the_same_number_of_different_settings(model, count):
+    question = asked(target="relevance", group="query")
+    for recipe in recipes_of(prepare(queries(), question), question, ((1.0, math.inf),)):
+        settings = recipe.settings(model, count, 240)
+        assert len({json.dumps(setting, sort_keys=True) for setting in settings}) == count
+        assert settings[:1] == recipe.settings(model, 1, 240)  # more settings do not change the first
+
+
+def test_quantiles_lean_towards_the_region():
+    def levels(*pieces):
+        question = asked()
+        recipes = {recipe.name: recipe for recipe in recipes_of(prepare(visits(), question), question, pieces)}
+        return recipes["quantile"].values[:4]
+
+    assert levels((1.0, math.inf)) == (0.6, 0.5, 0.9, 0.75)
+    assert levels((-math.inf, 1.0)) == (0.4, 0.5, 0.1, 0.25)
+    assert levels((1.0, 2.0)) == levels((-math.inf, 1.0), (2.0, math.inf)) == (0.6, 0.5, 0.4, 0.7)
+
+
+def test_labels_are_of_size_one_and_come_back():
+    scores = np.random.default_rng(0).lognormal(5.0, 1.0, 500)
+    for scale in (Scale(), Scale("log"), Scale("log1p")):
+        labels = Labels.of(scale, scores)
+        assert np.median(labels(scores)) == pytest.approx(0.0, abs=1e-12)
+        assert np.median(np.abs(labels(scores))) == pytest.approx(1.0 / 1.4826)
+        np.testing.assert_allclose(labels.scores(labels(scores)), scores, rtol=1e-9)
+    raw = Labels.of(Scale("log").undone, np.log(scores))
+    # below the smallest observed target there is no logarithm to trust
+    assert raw.scores(np.array([-1e9]))[0] == pytest.approx(np.log(scores.min()))
+
+
+def test_the_most_frequent_setting_wins_with_the_median_of_its_rounds():
+    often, once = {"num_leaves": 7}, {"num_leaves": 31}
+    chosen = ({**once, "rounds": 500}, {**often, "rounds": 10}, {**often, "rounds": 40}, {**often, "rounds": 20})
+    assert most_frequent(chosen) == (often, 20)
+    assert most_frequent(({"alpha": 1.0}, {"alpha": 2.0})) == ({"alpha": 1.0}, 0)
+
+
+# ----------------------------------------------------------------------------------------------------------------- aims
+
+
+def test_regions_are_given_in_units_of_the_target():
+    rows = prepare(visits(), asked(scale="log"))
+    loss = designed({"between": (2.0, 8.0), "strength": 4.0}, rows)
+    region = region_of(loss, rows, 0.1)
+    assert region.pieces[0] == pytest.approx((math.log(2.0), math.log(8.0)))
+    assert region.rows == ((rows.target >= 2.0) & (rows.target <= 8.0)).sum()
+
+
+def test_the_region_of_a_given_loss_is_where_it_is_sensitive():
+    rows = prepare(visits(), asked(scale="log"))
+    middle = float(np.median(rows.scores))
+    ((low, high),) = region_of(given(sm.Sigmoid().affine(alpha=3.0, beta=middle), rows), rows, 0.2).pieces
+    assert low < middle < high
+    assert ((rows.scores >= low) & (rows.scores <= high)).mean() == pytest.approx(0.2, abs=0.01)
+    ends = region_of(given(sm.Sinh().affine(alpha=3.0, beta=middle), rows), rows, 0.2)
+    assert len(ends.pieces) == 2
+    assert (ends.pieces[0][0], ends.pieces[1][1]) == (-math.inf, math.inf)
+    assert ends.rows == pytest.approx(48, abs=1)
+    with pytest.raises(ValueError, match="more sensitive at some scores"):
+        region_of(given(sm.Identity(), rows), rows, 0.2)
+
+
+def test_a_given_loss_must_be_trainable():
+    rows = prepare(visits(), asked(scale="log"))
+    with pytest.raises(TypeError, match="single link"):
+        given(sm.CompositeSoftmax(), rows)
+    with pytest.raises(ValueError, match="the labels must lie in"):
+        given(sm.Log(), rows)
+
+
+# -------------------------------------------------------------------------------------------------------------- journal
+
+
+def test_a_journal_gives_back_what_it_got(tmp_path):
+    journal = Journal(tmp_path, "name")
+    outcome = Outcome(np.array([1.0, 2.0 / 3.0]), np.array([0.1]), 0.25, 7)
+    assert journal.read("fit") is None
+    journal.write("fit", outcome)
+    found = journal.read("fit")
+    np.testing.assert_array_equal(found.test, outcome.test)
+    np.testing.assert_array_equal(found.valid, outcome.valid)
+    assert (found.criterion, found.rounds) == (0.25, 7)
+    assert [path.name for path in journal.folder.iterdir()] == ["fit.npz"]
+    assert found.fits(2, 1)
+    assert not found.fits(3, 1)
+
+
+@pytest.mark.parametrize("harm", ["empty", "half", "text", "flipped", "lacking"])
+def test_broken_files_are_ignored(tmp_path, harm):
+    journal = Journal(tmp_path, "name")
+    journal.write("fit", Outcome(np.arange(50.0), np.arange(5.0), 1.0, 3))
+    path = journal.folder / "fit.npz"
+    whole = path.read_bytes()
+    at = whole.index(np.arange(50.0).tobytes()) + 16
+    broken = {
+        "empty": b"",
+        "half": whole[: len(whole) // 2],
+        "text": b"not a file of NumPy",
+        "flipped": whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :],
+    }
+    if harm == "lacking":
+        np.savez(path, test=np.arange(50.0))
+    else:
+        path.write_bytes(broken[harm])
+    assert journal.read("fit") is None
+
+
+def test_runs_at_the_same_time_leave_whole_files(tmp_path):
+    outcome = Outcome(np.arange(2000.0), np.arange(200.0), 0.5, 9)
+
+    def work(_):
+        journal = Journal(tmp_path, "name")
+        found = []
+        for _ in range(20):
+            journal.write("fit", outcome)
+            found.append(journal.read("fit"))
+        return found
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for found in pool.map(work, range(4)):
+            assert all(one is not None and np.array_equal(one.test, outcome.test) for one in found)
+    assert [path.name for path in (tmp_path / "name").iterdir()] == ["fit.npz"]
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.fixture
+def fits(monkeypatch):
+    """Every fit that is really made."""
+    made, real = [], fitting.trainer
+
+    class Counted:
+        def __init__(self, part):
+            self.trainer = real(part)
+
+        def fit(self, recipe, setting):
+            made.append((recipe.name, str(setting)))
+            return self.trainer.fit(recipe, setting)
+
+    monkeypatch.setattr(fitting, "trainer", Counted)
+    return made
+
+
+@pytest.mark.parametrize("model", ["linear", "lightgbm"])
+def test_a_stopped_run_goes_on_where_it_stopped(tmp_path, fits, model):
+    options = {**QUICK, "settings": 2, "model": model, "target": "seconds"}
+    total = 6 * 2 * 2
+    whole = sm.compare(visits(), **options).to_json()
+    assert len(fits) == total
+    fits.clear()
+
+    def stop(done, all_of_them, words):
+        assert all_of_them == total
+        if done == 15:
+            raise Stopped(words)
+
+    with pytest.raises(Stopped, match=r"setting 1 of 2, split 2 of 2"):
+        sm.compare(visits(), **options, folder=tmp_path, progress=stop)
+    assert len(fits) == 15
+    seen = []
+    resumed = sm.compare(visits(), **options, folder=tmp_path, progress=lambda *news: seen.append(news[0]))
+    assert len(fits) == total  # nothing is computed twice
+    assert seen == list(range(1, total + 1))
+    assert resumed.to_json() == whole
+    assert sm.compare(visits(), **options, folder=tmp_path).to_json() == whole
+    assert len(fits) == total
+
+
+def test_broken_files_are_made_again(tmp_path, fits):
+    first = sm.compare(visits(), target="seconds", **LINEAR, folder=tmp_path)
+    count = len(fits)
+    files = sorted(tmp_path.rglob("*.npz"))
+    assert len(files) == count == 12
+    files[0].write_bytes(b"")
+    files[5].write_bytes(files[5].read_bytes()[:100])
+    again = sm.compare(visits(), target="seconds", **LINEAR, folder=tmp_path)
+    assert len(fits) == count + 2
+    assert again.to_json() == first.to_json()
+
+
+def test_another_question_is_another_run(tmp_path, fits):
+    sm.compare(visits(), target="seconds", **LINEAR, folder=tmp_path)
+    for changed in ({"seed": 1}, {"strength": 4.0}, {"drop": "pages"}):
+        fits.clear()
+        sm.compare(visits(), target="seconds", **LINEAR, folder=tmp_path, **changed)
+        assert len(fits) == 12
+    fits.clear()
+    more = sm.compare(visits(), target="seconds", **{**LINEAR, "settings": 2}, folder=tmp_path)
+    assert len(fits) == 12  # the first setting is known
+    assert more.to_json() == sm.compare(visits(), target="seconds", **{**LINEAR, "settings": 2}).to_json()
+
+
+# ---------------------------------------------------------------------------------------------------------- comparisons
+
+
+@pytest.fixture(scope="module", params=["lightgbm", "xgboost", "linear"])
+def found(request):
+    return sm.compare(visits(), target="seconds", **{**QUICK, "rounds": 30}, model=request.param)
+
+
+def test_all_contenders_are_tested_on_the_same_rows(found):
+    tested, frame = found.tested, visits()
+    np.testing.assert_array_equal(np.sort(tested.rows), np.arange(240))
+    np.testing.assert_array_equal(tested.observed, frame["seconds"].to_numpy()[tested.rows])
+    assert set(tested.predicted) == {contender.name for contender in found.contenders}
+    assert found.contenders[0].name == "selective"
+    assert found.contenders[-1].name == CONTROL
+    for predicted in tested.predicted.values():
+        assert predicted.shape == (240,)
+        assert np.isfinite(predicted).all()
+    np.testing.assert_array_equal(np.bincount(tested.split), [120, 120])
+
+
+def test_every_contender_learns_something(found):
+    # of the best constant prediction something is left to gain, even in five rounds
+    constant = found.loss.minimiser(found.tested.observed)
+    worst = found.loss(np.full(240, constant), found.tested.observed)
+    for contender in found.contenders[:-1]:
+        predicted = found.tested.predicted[contender.name]
+        assert np.corrcoef(predicted, found.tested.observed)[0, 1] > 0.4, contender.name
+        assert found.loss(predicted, found.tested.observed) < worst, contender.name
+
+
+def test_the_validation_loss_is_reported_and_the_budget_equal(found):
+    for contender in found.contenders[:-1]:
+        assert len(contender.chosen) == len(contender.valid) == 2
+        assert all(math.isfinite(value) for value in contender.valid)
+    assert found.question.losses == tuple(contender.name for contender in found.contenders[:-1])
+    json.loads(found.to_json())
+
+
+def test_the_control_shifts_squared_error(found):
+    shift = found.tested.predicted[CONTROL] - found.tested.predicted["squared"]
+    for split in (0, 1):
+        assert np.ptp(shift[found.tested.split == split]) < 1e-9
+    assert np.abs(shift).max() > 0.0
+    assert not found.contenders[-1].trained
+
+
+def test_the_best_setting_is_that_of_the_smallest_validation_loss(monkeypatch):
+    run = run_of(visits(), model="linear", splits=2, settings=4)
+    losses = {"squared": [3.0, 1.0, 2.0, 1.0]}
+    real = fitting.trainer
+
+    class Fixed:
+        def __init__(self, part):
+            self.trainer, self.turn = real(part), dict.fromkeys(losses, 0)
+
+        def fit(self, recipe, setting):
+            found = self.trainer.fit(recipe, setting)
+            if recipe.name not in losses:
+                return found
+            self.turn[recipe.name] += 1
+            return Outcome(found.test, found.valid, losses[recipe.name][self.turn[recipe.name] - 1], 0)
+
+    monkeypatch.setattr(fitting, "trainer", Fixed)
+    _, contenders = run.result()
+    squared = next(contender for contender in contenders if contender.name == "squared")
+    assert squared.valid == (1.0, 1.0)
+    assert squared.chosen == (run.settings(run.recipes[1])[1],) * 2
+
+
+@pytest.mark.parametrize("model", ["lightgbm", "xgboost", "linear"])
+def test_fits_do_not_depend_on_those_before_and_stop_by_the_selective_loss(model):
+    frame = visits().assign(weight=np.where(np.arange(240) % 2, 1.0, 3.0))
+    for options in ({"drop": ("weight",)}, {"weights": "weight"}):
+        run = run_of(frame, model=model, rounds=20, **options)
+        part = fitting.Part(run.rows, run.splits[0], run.loss, run.region, run.question)
+        trainer = fitting.trainer(part)
+        for recipe in run.recipes:
+            setting = run.settings(recipe)[0]
+            found, fresh = trainer.fit(recipe, setting), fitting.trainer(part).fit(recipe, setting)
+            np.testing.assert_array_equal(found.test, fresh.test, err_msg=recipe.name)
+            expected = run.loss(found.valid, part.scores("valid"), weights=part.weights("valid"))
+            assert found.criterion == float(expected)
+            if model != "linear":
+                # training that ends at the best round gives the same predictions
+                question = dataclasses.replace(run.question, rounds=found.rounds)
+                short = fitting.trainer(dataclasses.replace(part, question=question)).fit(recipe, setting)
+                np.testing.assert_allclose(short.test, found.test, rtol=1e-6)
+
+
+def test_boosters_stop_where_the_selective_loss_stands_still():
+    run = run_of(visits(), rounds=400)
+    part = fitting.Part(run.rows, run.splits[0], run.loss, run.region, run.question)
+    found = {recipe.name: fitting.trainer(part).fit(recipe, run.settings(recipe)[0]) for recipe in run.recipes}
+    assert all(1 <= one.rounds < 400 - fitting.PATIENCE for one in found.values())
+
+
+def test_the_selective_contender_is_what_the_library_trains():
+    run = run_of(visits(), rounds=20)
+    part = fitting.Part(run.rows, run.splits[0], run.loss, run.region, run.question)
+    setting = run.settings(run.recipes[0])[0]
+    found = fitting.trainer(part).fit(run.recipes[0], setting)
+    numbers = sm.boosting.lightgbm(run.loss)
+    params = {**setting, "num_threads": 1, "seed": 0, "deterministic": True, "force_row_wise": True}
+    X, y = pd.DataFrame(run.rows.matrix).astype({2: "category", 3: "category"}), run.rows.scores
+    train, test = run.splits[0].train, run.splits[0].test
+    model = numbers.fit(X.iloc[train], y[train], rounds=found.rounds, params=params)
+    np.testing.assert_allclose(model.predict(X.iloc[test]), found.test, rtol=1e-6)
+
+
+@pytest.mark.parametrize("model", ["lightgbm", "xgboost"])
+def test_scores_far_from_zero_are_not_blurred(tmp_path, monkeypatch, model):
+    far = 2.0**31
+    options = {**QUICK, "rounds": 20, "model": model, "losses": ["squared"]}
+    near = sm.compare(visits(), target="seconds", **options)
+    frame = visits().assign(seconds=lambda frame: frame["seconds"] + far)
+    found = sm.compare(frame, target="seconds", **options)
+    for name in ("selective", "squared"):
+        moved = found.tested.predicted[name] - far
+        assert np.corrcoef(moved, near.tested.predicted[name])[0, 1] > 0.99, name
+    run = run_of(frame, model=model, splits=2, settings=1, rounds=20)
+    _, contenders = run.result()
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    run.loss.save(tmp_path / "loss.toml")
+    monkeypatch.chdir(tmp_path)
+    space = {}
+    exec(compile(reproduction.code(run, contenders, "selective"), "train.py", "exec"), space)
+    assert np.corrcoef(space["scores"] - far, run.rows.scores - far)[0, 1] > 0.6
+
+
+def test_weights_count_in_training_and_in_testing():
+    frame = visits().assign(weight=np.where(np.arange(240) % 2, 1.0, 3.0))
+    found = sm.compare(frame, target="seconds", weights="weight", **LINEAR)
+    np.testing.assert_array_equal(found.tested.weights, frame["weight"].to_numpy()[found.tested.rows])
+    plain = sm.compare(frame, target="seconds", drop=["weight"], **LINEAR)
+    assert "weight" not in found.data.features
+    for name in found.tested.predicted:
+        assert not np.array_equal(found.tested.predicted[name], plain.tested.predicted[name])
+
+
+@pytest.mark.parametrize("model", ["lightgbm", "xgboost"])
+def test_lists_have_contenders_of_their_own(model):
+    frame = queries(12)
+    frame["shop"] = np.array(["a", "b", None])[np.arange(len(frame)) % 3]
+    found = sm.compare(frame, target="relevance", group="query", model=model, **{**QUICK, "rounds": 20})
+    ordinal = {contender.name for contender in found.contenders if contender.ordinal}
+    assert ordinal == {"lambdarank", "listwise"}
+    assert {measure.kind for measure in found.measures} >= {"order", "lists"}
+    codes = pd.factorize(frame["query"])[0]
+    np.testing.assert_array_equal(found.tested.group, codes[found.tested.rows])
+    for name in ordinal:
+        predicted = found.tested.predicted[name]
+        assert np.isfinite(predicted).all()
+        assert pd.Series(predicted).corr(pd.Series(found.tested.observed), method="spearman") > 0.3
+
+
+def test_other_words_and_own_losses(tmp_path):
+    low = sm.compare(visits(), target="seconds", focus="low", top=0.2, **LINEAR)
+    assert low.region.pieces[0][0] == -math.inf
+    assert low.region.rows == 48
+    low.loss.save(tmp_path / "loss.toml")
+    same = sm.compare(visits(), target="seconds", loss=tmp_path / "loss.toml", **LINEAR)
+    assert same.question.wish == {}
+    assert same.region.pieces == low.region.pieces
+    np.testing.assert_array_equal(same.tested.predicted["selective"], low.tested.predicted["selective"])
+    own = sm.compare(visits(), target="seconds", loss=sm.Sigmoid().affine(alpha=0.3, beta=8.0), **LINEAR)
+    assert own.region.rows >= 24
+
+
+@pytest.mark.parametrize("model", ["lightgbm", "xgboost", "linear"])
+def test_links_that_end_somewhere_keep_predictions_inside(model):
+    found = sm.compare(visits(), target="seconds", loss=sm.Log(), model=model, **QUICK)
+    for predicted in found.tested.predicted.values():
+        assert np.isfinite(found.loss(np.maximum(predicted, 1e-9), found.tested.observed))
+    assert found.tested.predicted["squared"].min() > 0.0
+
+
+def test_other_splits_run_through():
+    parts = np.where(np.arange(240) < 180, "train", "test")
+    given_split = sm.compare(visits().assign(part=parts), target="seconds", split="part", **LINEAR)
+    assert given_split.question.splits == 1
+    np.testing.assert_array_equal(np.sort(given_split.tested.rows), np.arange(180, 240))
+    timed = sm.compare(visits().assign(day=np.arange(240)), target="seconds", time="day", **LINEAR)
+    np.testing.assert_array_equal(np.sort(timed.tested.rows), np.arange(120, 240))
+
+
+def test_wrong_arguments_are_named():
+    for options, words in (
+        ({"model": "forest"}, "model must be one of 'lightgbm', 'xgboost', 'linear', got 'forest'"),
+        ({"scale": "sqrt"}, "scale must be one of"),
+        ({"focus": "hihg"}, "Did you mean 'high'"),
+        ({"top": 1.5}, "top must be < 1"),
+        ({"settings": 0}, "settings must be >= 1"),
+        ({"splits": 2.5}, "splits must be a whole number"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            sm.compare(visits(), target="seconds", **options)
+
+
+# ---------------------------------------------------------------------------------------------------------- the program
+
+
+@pytest.mark.parametrize(("model", "scale"), [("lightgbm", "target"), ("xgboost", "log"), ("linear", "log")])
+def test_the_program_trains_every_contender(tmp_path, monkeypatch, model, scale):
+    frame = visits().rename(columns={"pages": "pa'g\"es", "shop": "[sh]op"})
+    frame["day"] = pd.date_range("2024-01-01", periods=240).strftime("%Y-%m-%d")
+    frame.to_csv(tmp_path / "visits.csv", index=False)
+    run = run_of(tmp_path / "visits.csv", model=model, scale=scale, splits=2, settings=1, rounds=20)
+    run.loss.save(tmp_path / "loss.toml")
+    _, contenders = run.result()
+    monkeypatch.chdir(tmp_path)
+    for recipe in run.recipes:
+        space = {}
+        exec(compile(reproduction.code(run, contenders, recipe.name), recipe.name, "exec"), space)
+        assert np.corrcoef(space["scores"], run.rows.scores)[0, 1] > 0.6, recipe.name
+        if scale == "log":
+            np.testing.assert_allclose(np.log(space["predictions"]), space["scores"])
+
+
+def test_a_comparison_ends_with_the_program_of_its_winner(tmp_path, monkeypatch):
+    visits().to_csv(tmp_path / "visits.csv", index=False, sep=";")
+    found = sm.compare(tmp_path / "visits.csv", target="seconds", **LINEAR)
+    found.loss.save(tmp_path / "loss.toml")
+    monkeypatch.chdir(tmp_path)
+    space = {}
+    exec(compile(found.code, "train.py", "exec"), space)
+    winner = next(contender for contender in found.contenders if contender.name == found.verdict.winner)
+    assert winner.title in found.code.splitlines()[0]
+    assert space["scores"].shape == (240,)
+    assert space["loss"] == found.loss
+
+
+def test_the_data_of_the_demo_are_there():
+    frame = pd.read_csv(dwell_shoppers())
+    assert len(frame) == 12_330
+    assert "ProductRelated_Duration" in frame

@@ -1,0 +1,339 @@
+"""Verdicts and tables of a comparison: every kind from rows, and sentences that are true."""
+
+import dataclasses
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+
+import selmatch as sm
+from selmatch.comparison import bootstrap, result, tabulate
+from selmatch.comparison.measures import INTERVALS, KINDS, measures_for
+from selmatch.comparison.question import Question
+from selmatch.comparison.result import CONTROL, SELECTIVE, Comparison, Contender, Data, Estimate, Measure, Region, Score
+from selmatch.comparison.tabulate import shown
+from selmatch.comparison.verdicts import verdict
+
+TITLES = {
+    SELECTIVE: "selective loss",
+    "squared": "squared error",
+    "reweighted": "re-weighted squared error",
+    "huber": "Huber loss",
+    "lambdarank": "LambdaRank",
+    CONTROL: "squared error + constant",
+}
+DATA = Data("visits.csv", 400, 400, ("a",), (), "")
+
+
+def comparison_of(
+    noise, *, rows=400, splits=5, word="high", valid=None, shift=None, grouped=False, seed=0, inside=True
+):
+    """A comparison of contenders whose predictions are the observations with so much noise."""
+    random = np.random.default_rng(seed)
+    observed = random.normal(size=rows)
+    shared = random.normal(size=rows)
+    shift = shift or {}
+    predicted = {
+        name: observed + size * (shared + 0.3 * random.normal(size=rows)) + shift.get(name, 0.0)
+        for name, size in noise.items()
+    }
+    loss = sm.focus(word, data=observed, top=0.2)
+    region = Region(tuple((low, high) for low, high, _ in loss.wish.regions), f"{word} scores", 0)
+    group = np.arange(rows) // 8 if grouped else None
+    tested = result.Tested(observed, predicted, np.arange(rows) // 8 % splits, np.arange(rows), group)
+    question = Question("y", {"word": word, "top": 0.2}, resamples=200)
+    contenders = tuple(
+        Contender(
+            name, TITLES[name], name, trained=name != CONTROL, ordinal=name == "lambdarank",
+            valid=((valid or noise)[name],) * splits if name in (valid or noise) else (),
+        )
+        for name in noise
+    )  # fmt: skip
+    measures = measures_for(tested, question, grouped)
+    scores = bootstrap.scores(tested, loss, region, contenders, measures, question)
+    found = int(region.holds(observed).sum()) if inside else None
+    judged = verdict(contenders, measures, scores, question, DATA, inside=found)
+    return Comparison(question, DATA, loss, region, contenders, measures, scores, judged, tested, "code")
+
+
+@pytest.fixture(scope="module")
+def helped():
+    return comparison_of({SELECTIVE: 0.5, "squared": 0.7, "reweighted": 0.55, CONTROL: 0.7})
+
+
+def relative(comparison, name, measure="loss"):
+    return comparison.scores[name][measure].relative
+
+
+# ---------------------------------------------------------------------------------------------------------------- kinds
+
+
+def test_it_helps(helped):
+    found = helped.verdict
+    assert (found.kind, found.winner, found.rival) == ("helps", SELECTIVE, "reweighted")
+    against = relative(helped, "squared"), relative(helped, "reweighted")
+    told = [f"{100 * e.value:.1f} % less" for e in against]
+    ends = [f"({100 * e.low:.1f} to {100 * e.high:.1f} %)" for e in against]
+    assert found.headline == (
+        f"The selective loss helps: {told[0]} selective loss than squared error {ends[0]}, "
+        f"{told[1]} than re-weighted squared error {ends[1]}."
+    )
+    said = " ".join(found.sentences)
+    assert "the best of the others on the validation rows, in 5 of 5 splits" in said
+    assert found.sentences[-1].startswith("Next: use it.")
+
+
+def test_it_does_not_help():
+    found = comparison_of({SELECTIVE: 0.7, "squared": 0.8, "reweighted": 0.5})
+    judged, share = found.verdict, relative(found, "reweighted")
+    assert (judged.kind, judged.winner, judged.rival) == ("does not help", "reweighted", "reweighted")
+    assert share.high < 0
+    assert judged.headline == (
+        f"A selective loss does not help here: it ends with {-100 * share.value:.1f} % more selective loss than "
+        f"re-weighted squared error ({-100 * share.high:.1f} to {-100 * share.low:.1f} %)."
+    )
+    assert judged.sentences[-1].startswith("Next: use re-weighted squared error.")
+
+
+def test_there_is_no_difference():
+    found = comparison_of({SELECTIVE: 0.5, "squared": 0.5})
+    judged, share = found.verdict, relative(found, "squared")
+    assert judged.kind == "no difference"
+    assert judged.winner == judged.rival == "squared"
+    ends = (f"{100 * abs(end):.1f} % {'more' if end < 0 else 'less'}" for end in (share.low, share.high))
+    assert f"about as much selective loss as squared error (from {' to '.join(ends)})" in judged.headline
+    assert "which is simpler" in judged.sentences[-1]
+
+
+def test_few_rows_in_the_region_are_too_little():
+    judged = comparison_of({SELECTIVE: 0.5, "squared": 0.7}, rows=100).verdict
+    assert judged.kind == "too little data"
+    assert judged.winner == "squared"
+    assert "only 20 tested rows are in the region" in judged.headline
+    assert comparison_of({SELECTIVE: 0.5, "squared": 0.7}, rows=100, inside=False).verdict.kind == "helps"
+
+
+def numbers(ours, theirs, gain, splits=((1.0,), (1.1,)), valid=1.0):
+    """A comparison in which only the selective loss was measured, with a given gain."""
+    measure = Measure("loss", "selective loss", "words.", "low", "loss", "aim")
+    share = Estimate(*(end / theirs if theirs else math.nan for end in gain))
+    scores = {
+        SELECTIVE: {"loss": Score(Estimate(ours, ours, ours), None, splits[0])},
+        "squared": {"loss": Score(Estimate(theirs, theirs, theirs), Estimate(*gain), splits[1], share)},
+    }
+    contenders = tuple(Contender(name, TITLES[name], "", valid=(valid,)) for name in scores)
+    return verdict(contenders, (measure,), scores, Question("y", {}), DATA)
+
+
+def test_a_wide_interval_is_too_little():
+    judged = numbers(1.0, 1.1, (0.1, -0.6, 0.6))
+    assert judged.kind == "too little data"
+    assert "from 54.5 % more to 54.5 % less" in judged.headline
+    assert numbers(1.0, 1.1, (0.1, -0.4, 0.6)).kind == "no difference"
+    assert numbers(1.0, 5.0, (4.0, 1.0, 8.0)).kind == "helps"  # wide, but on one side
+
+
+@pytest.mark.parametrize(("agreeing", "kind"), [(5, "helps"), (4, "helps"), (3, "no difference")])
+def test_splits_must_agree(agreeing, kind):
+    ours = (1.0,) * agreeing + (3.0,) * (5 - agreeing)
+    judged = numbers(1.0, 2.0, (1.0, 0.5, 1.5), (ours, (2.0,) * 5))
+    assert judged.kind == kind
+    assert f"in {agreeing} of 5 splits" in " ".join(judged.sentences)
+    if kind == "no difference":
+        assert "lower in only 3 of 5 splits" in judged.headline
+
+
+@pytest.mark.parametrize("gain", [(math.nan,) * 3, (1.0, math.nan, math.nan)])
+def test_without_an_interval_nothing_is_said(gain):
+    assert numbers(1.0, 2.0, gain).kind == "too little data"
+
+
+def test_a_rival_without_any_loss_has_no_percentage():
+    judged = numbers(1.0, 0.0, (-1.0, -2.0, -0.5))
+    assert judged.kind == "does not help"
+    assert judged.headline.endswith("it ends with no less selective loss than squared error.")
+
+
+def test_alone_there_is_nothing_to_compare_with():
+    judged = comparison_of({SELECTIVE: 0.5}).verdict
+    assert judged.kind == "too little data"
+    assert judged.rival == ""
+    assert judged.winner == SELECTIVE
+    assert "no other loss" in judged.headline
+
+
+def test_the_rival_is_chosen_on_the_validation_rows():
+    noise = {SELECTIVE: 0.5, "squared": 0.7, "huber": 0.4, CONTROL: 0.1, "reweighted": 0.6}
+    found = comparison_of(noise, valid={"squared": 3.0, "huber": 2.0, "reweighted": 1.0, CONTROL: 0.0})
+    assert found.verdict.rival == "reweighted"
+    assert any("With Huber loss the selective loss is clearly lower" in said for said in found.verdict.sentences)
+    missing = comparison_of(noise, valid={"squared": math.nan, "huber": 2.0})
+    assert missing.verdict.rival == "huber"
+
+
+# ------------------------------------------------------------------------------------------------------------ sentences
+
+
+def said_of(comparison):
+    return " ".join(comparison.verdict.sentences)
+
+
+def test_the_price_is_told():
+    noise = {SELECTIVE: 0.5, "squared": 0.5}
+    found = comparison_of(noise, shift={SELECTIVE: 0.4})
+    scores = {name: found.scores[name]["false_high"].estimate.value for name in noise}
+    assert f"the false-high rate is {shown(scores[SELECTIVE], 'share')} instead of" in said_of(found)
+    assert "the mean absolute error of all rows is" in said_of(found)
+    assert "No price was found" in said_of(comparison_of(noise))
+
+
+def test_the_control_is_explained_where_it_wins_only():
+    noise = {SELECTIVE: 0.5, "squared": 0.5, CONTROL: 0.5}
+    away = {SELECTIVE: -0.4, "squared": -1.0}
+    wins = comparison_of(noise, shift=away)
+    error = {name: wins.scores[name]["mae_observed"].estimate.value for name in noise}
+    assert error[CONTROL] < error[SELECTIVE]
+    told = f"from {shown(error['squared'])} to {shown(error[CONTROL])} (the selective loss: {shown(error[SELECTIVE])})"
+    assert told in said_of(wins)
+    assert "Do not judge" not in said_of(comparison_of(noise, shift=away | {CONTROL: -0.9}))
+
+
+@pytest.mark.parametrize(
+    ("shift", "told"),
+    [(0.0, "no clear bias, neither as means nor in link space"), (0.3, "too high. Some of that is meant. But in link"),
+     (-0.3, "too low. Some of that is meant. But in link")],
+)  # fmt: skip
+def test_biases_are_told_apart(shift, told):
+    found = comparison_of({SELECTIVE: 0.1, "squared": 0.1}, shift={SELECTIVE: shift}, seed=2)
+    assert told in said_of(found)
+
+
+def test_a_bias_that_is_meant_is_called_so():
+    random = np.random.default_rng(0)
+    observed = random.normal(size=2000)
+    loss = sm.focus("high", data=observed)
+    tested = result.Tested(
+        observed, {SELECTIVE: np.full(2000, loss.minimiser(observed)), "squared": np.zeros(2000)},
+        np.arange(2000) % 2, np.arange(2000),
+    )  # fmt: skip
+    question = Question("y", {"word": "high"}, resamples=100)
+    contenders = tuple(Contender(name, TITLES[name], "", valid=(1.0,)) for name in tested.predicted)
+    measures = measures_for(tested, question, False)
+    region = Region(((1.2, math.inf),), "", 0)
+    scores = bootstrap.scores(tested, loss, region, contenders, measures, question)
+    said = " ".join(verdict(contenders, measures, scores, question, DATA).sentences)
+    assert re.search(
+        r"As means its predictions are \S+ too high. In link space they show no clear bias. This is meant", said
+    )
+    assert "not clearly better than one constant" in said
+
+
+def test_lists_are_compared_with_the_best_of_the_others():
+    found = comparison_of({SELECTIVE: 0.5, "squared": 0.9, "lambdarank": 0.1}, grouped=True)
+    ours, best = (shown(found.scores[name]["ndcg"].estimate.value) for name in (SELECTIVE, "lambdarank"))
+    assert f"NDCG@10 is {ours}, and {best} with LambdaRank, the best of the others: clearly worse." in said_of(found)
+    assert found.verdict.rival == "squared"
+    assert "LambdaRank (" not in found.verdict.headline
+
+
+@pytest.mark.parametrize("word", ["high", "low", "middle", "extremes"])
+@pytest.mark.parametrize("noise", [{SELECTIVE: 0.4, "huber": 0.5}, {SELECTIVE: 0.5, "squared": 0.4, CONTROL: 0.4}])
+@pytest.mark.parametrize("splits", [1, 3])
+def test_sentences_are_whole_for_every_question(word, noise, splits):
+    found = comparison_of(noise, word=word, splits=splits, rows=200)
+    sentences = (found.verdict.headline, *found.verdict.sentences)
+    for sentence in sentences:
+        assert re.fullmatch(r"[A-Z].*\.", sentence), sentence
+        assert not re.search(r"nan|inf\b|None|\{|  ", sentence), sentence
+    if word != "high":
+        assert "false-high" not in said_of(found)
+
+
+# ------------------------------------------------------------------------------------------------------------ the table
+
+
+def test_cells_hold_the_numbers_and_name_the_best(helped):
+    for row in tabulate.rows(helped):
+        assert [cell.contender.name for cell in row.cells] == [contender.name for contender in helped.contenders]
+        values = [cell.score.estimate.value for cell in row.cells]
+        best = {"low": min(values), "high": max(values), "zero": min(values, key=abs)}[row.measure.better]
+        assert [cell.best for cell in row.cells] == [value == best for value in values]
+        assert not all(cell.best for cell in row.cells)
+        for cell in row.cells:
+            assert cell.score is helped.scores[cell.contender.name][row.measure.name]
+            gain = cell.score.gain
+            assert cell.against == (
+                "" if gain is None else "worse" if gain.low > 0 else "better" if gain.high < 0 else ""
+            )
+    loss = tabulate.rows(helped)[0]
+    assert [cell.against for cell in loss.cells] == ["", "worse", "worse", "worse"]
+    estimate = loss.cells[0].score.estimate
+    scale = np.median([cell.score.estimate.high for cell in loss.cells])
+    assert loss.cells[0].value == shown(estimate.value, scale=scale)
+    assert loss.cells[0].interval == f"{shown(estimate.low, scale=scale)} to {shown(estimate.high, scale=scale)}"
+
+
+def test_the_text_has_everything(helped):
+    text = str(helped)
+    plain = " ".join(text.split())
+    for sentence in (helped.verdict.headline, *helped.verdict.sentences, INTERVALS):
+        assert " ".join(sentence.split()) in plain.replace("- ", "") or sentence in plain
+    for contender in helped.contenders:
+        assert sum(line.startswith(contender.title) for line in text.splitlines()) >= 5
+    for measure in helped.measures:
+        assert f"- {measure.title}: " in text
+        assert KINDS[measure.kind].upper() in text
+    cell = tabulate.rows(helped)[0].cells[1]
+    assert f"{cell.value} [{cell.interval}] !" in text
+    assert text.isascii()
+
+
+def test_nobody_is_best_among_equals():
+    found = comparison_of({SELECTIVE: 0.5, "squared": 0.5}, grouped=True)
+    cells = {row.measure.name: row.cells for row in tabulate.rows(found)}
+    assert len({cell.value for cell in cells["list_precision"]}) == 1  # lists of 8 rows have no choice of 10
+    assert not any(cell.best for cell in cells["list_precision"])
+
+
+def test_nothing_to_measure_is_a_dash():
+    found = comparison_of({SELECTIVE: 0.5, "squared": 0.9, "lambdarank": 0.1}, grouped=True)
+    cells = {row.measure.name: row.cells[2] for row in tabulate.rows(found)}
+    assert (cells["loss"].value, cells["loss"].interval, cells["loss"].best, cells["loss"].against) == (
+        "-",
+        "",
+        False,
+        "",
+    )
+    assert cells["ndcg"].best
+    assert KINDS["lists"].upper() in str(found)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "scale", "text"),
+    [
+        (1234567.0, "loss", 0.0, "1,235,000"),
+        (12.3456, "score", 0.0, "12.35"),
+        (-0.00012346, "", 0.0, "-0.0001235"),
+        (1e-12, "", 0.0, "1e-12"),
+        (0.0, "", 0.0, "0"),
+        (-0.0001, "", 10.0, "0.00"),
+        (0.05, "", 1200.0, "0"),
+        (1.0, "share", 0.0, "100 %"),
+        (0.0123, "share", 0.0, "1.23 %"),
+        (math.inf, "loss", 0.0, "infinite"),
+        (math.nan, "share", 0.0, "-"),
+    ],
+)
+def test_numbers_for_people(value, unit, scale, text):
+    assert shown(value, unit, scale) == text
+
+
+def test_json_has_no_numbers_that_are_none(helped):
+    found = json.loads(helped.to_json())
+    assert found["verdict"]["kind"] == "helps"
+    assert found["region"]["pieces"][0][1] is None
+    assert found["scores"]["squared"]["loss"]["relative"]["value"] == pytest.approx(relative(helped, "squared").value)
+    assert sm.spec.from_dict(found["loss"]) == helped.loss
+    assert dataclasses.asdict(helped.verdict)["winner"] == SELECTIVE

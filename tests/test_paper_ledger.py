@@ -1,0 +1,188 @@
+"""The paper's claims: every check confirms its verdict, and every check can fail."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import selmatch as sm
+from selmatch.paper import ledger
+from selmatch.paper.ledger.entries import ENTRIES, claim, found
+from selmatch.paper.records import CONDITION, ERRATUM, HOLDS
+
+ERRATA_PAGE = Path(__file__).parents[1] / "docs" / "errata.md"
+#: what a separate audit with 50 digits found; all others hold
+ERRATA = [9, 11, 19, 21, 31, 36, 41, 56, 57, 59, 61, 67, 68, 72, 83, 90, 101, 103, 110, 114, 116, 118, 124]
+CONDITIONS = [
+    2, 8, 10, 13, 14, 16, 22, 27, 32, 51, 62, 78, 80, 85, 86, 87, 89, 92, 96, 97, 104, 105, 106, 121, 122, 123, 128,
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def results():
+    return {claim.id: (claim, evidence) for claim, evidence in ledger.run()}
+
+
+def name(number: int) -> str:
+    return f"C{number:02d}"
+
+
+# ---------------------------------------------------------------------------------------------------- the whole ledger
+
+
+def test_all_claims_are_there_once_and_in_order():
+    assert [claim.id for claim in ledger.claims()] == [name(i) for i in range(1, 130)]
+
+
+def test_every_check_confirms_its_verdict(results):
+    assert {id: evidence.words for id, (_, evidence) in results.items() if not evidence.confirmed} == {}
+
+
+def test_verdicts_are_those_of_the_audit():
+    expected = {name(i): ERRATUM for i in ERRATA} | {name(i): CONDITION for i in CONDITIONS}
+    assert {claim.id: claim.verdict for claim in ledger.claims() if claim.verdict != HOLDS} == expected
+
+
+def test_conditions_are_stated_where_there_is_one():
+    for entry in ledger.claims():
+        assert bool(entry.condition) == (entry.verdict != HOLDS), entry.id
+        assert entry.where, entry.id
+        assert entry.claim.endswith("."), entry.id
+
+
+def test_evidence_shows_finite_numbers_and_no_template(results):
+    for id, (_, evidence) in results.items():
+        assert evidence.numbers or id == "C91", id
+        assert not re.search(r"\{[a-z_]", evidence.words), evidence.words
+        assert all(isinstance(value, float) for value in evidence.numbers.values()), id
+        assert "nan" not in evidence.words, evidence.words
+
+
+#: what a separate audit with 50 digits printed, against what the checks find in double precision
+AUDIT = [
+    ("C02", "by_observation", "-2.0"), ("C11", "outside", "9.145"), ("C14", "formula", "0.05063349847"),
+    ("C15", "much_2", "2.715"), ("C31", "links_2", "0.456"), ("C36", "fixed_2", "0.37754"), ("C45", "least", "0.276"),
+    ("C46", "broken", "0.0228"), ("C48", "matching", "14.18"), ("C56", "two_1", "-5.756512464"),
+    ("C57", "low_1", "-1.17"), ("C61", "zero", "0.2222"), ("C64", "overlap", "0.0115"), ("C67", "half_1", "0.781"),
+    ("C69", "sensitivities_2", "1.82"), ("C72", "threshold", "1.9231783"), ("C75", "full_1", "30.1"),
+    ("C93", "row_1", "0.0493"), ("C104", "row_4", "1.301"), ("C111", "exact", "1.325281340017"),
+    ("C113", "needed_2", "0.63438"), ("C119", "observed_2", "117.0"), ("C121", "one_1", "0.972"),
+    ("C125", "last_5", "0.8528"), ("C126", "same_1", "1.1546643"), ("C129", "biases_1", "0.392"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("id", "number", "printed"), AUDIT)
+def test_numbers_agree_with_the_audit(results, id, number, printed):
+    last_digit = 10.0 ** -len(printed.partition(".")[2])
+    assert results[id][1].numbers[number] == pytest.approx(float(printed), rel=0, abs=0.51 * last_digit)
+
+
+# ------------------------------------------------------------------------------------------------- checks can fail
+
+
+def modules():
+    return [importlib.import_module(f"selmatch.paper.ledger.{module}") for module in ledger._MODULES]
+
+
+def test_no_fact_is_a_constant():
+    """A fact that is written down instead of computed would confirm anything."""
+    calls = [
+        call
+        for module in modules()
+        for call in ast.walk(ast.parse(inspect.getsource(module)))
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "found"
+    ]
+    assert len(calls) == 129
+    for call in calls:
+        facts = call.args[1:]
+        assert facts, ast.unparse(call)
+        for fact in facts:
+            names = [node for node in ast.walk(fact) if isinstance(node, ast.Name)]
+            assert names, ast.unparse(fact)
+
+
+def test_evidence_without_a_fact_is_refused():
+    with pytest.raises(ValueError, match="Evidence without a fact cannot fail"):
+        found("nothing was looked at")
+
+
+def test_one_false_fact_is_enough():
+    evidence = found("a = {a}, b = {b:.2f}", True, np.array([True, False]), a=1.0, b=[1.0, 2.5])
+    assert not evidence.confirmed
+    assert evidence.words == "a = 1, b = 1.00, 2.50"
+    assert evidence.numbers == {"a": 1.0, "b_1": 1.0, "b_2": 2.5}
+
+
+#: a wrong formula, and checks that must notice it
+MUTATIONS = [
+    (sm.Exp, "remainder", lambda self, x, u, xh=None: 1.1 * np.exp(x) * (np.expm1(u) - u), ["C01", "C119"]),
+    (sm.Sigmoid, "slope", lambda self, x: 0.3 + 0.0 * x, ["C12", "C33", "C74", "C129"]),
+    (sm.Cosh, "remainder", lambda self, x, u, xh=None: u * u, ["C56"]),
+    (sm.Cosh, "slope", lambda self, x: np.abs(np.sinh(x)), ["C57", "C111"]),
+    (sm.SignedLog, "slope", lambda self, x: 1.0 + np.abs(x), ["C83"]),
+    (sm.Tanh, "slope", lambda self, x: 0.0 * x, ["C72", "C93", "C95"]),
+    (sm.CompositeSoftmax, "slope", lambda self, z, where=None: np.ones_like(z), ["C37", "C61", "C67", "C75"]),
+    (sm.CompositeSoftmax, "prob", lambda self, z, where=None: np.full_like(z, 1 / 3), ["C35", "C36", "C38"]),
+    (sm.CompositeSigmoid, "prob", lambda self, z: 0.5 + 0.0 * z, ["C33", "C34", "C101"]),
+    (sm.ReweightedSquare, "_weight", lambda self, z: 1.0, ["C119", "C120"]),
+    (sm.Logit, "slope", lambda self, x: 4.0 + 0.0 * x, ["C85"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "method", "wrong", "ids"), MUTATIONS, ids=lambda x: getattr(x, "__name__", None))
+def test_a_wrong_formula_is_noticed(monkeypatch, kind, method, wrong, ids):
+    monkeypatch.setattr(kind, method, wrong)
+    assert [id for id in ids if ledger.run([id])[0][1].confirmed] == []
+
+
+def test_checks_do_not_need_the_proofs_extra(monkeypatch):
+    monkeypatch.setattr("selmatch.certify._has_intervals", lambda: False)
+    ids = ["C02", "C44", "C45", "C55", "C56", "C59", "C98", "C103", "C111", "C113", "C115"]
+    assert [claim.id for claim, evidence in ledger.run(ids) if not evidence.confirmed] == []
+
+
+# ------------------------------------------------------------------------------------------------------- interface
+
+
+def test_single_claims_run_in_the_order_asked_for():
+    assert [claim.id for claim, _ in ledger.run(["C61", "C05"])] == ["C61", "C05"]
+
+
+def test_unknown_ids_are_refused():
+    with pytest.raises(ValueError, match=r"ids must be among C01 \.\.\. C129, got 'C999'"):
+        ledger.run(["C999"])
+
+
+def test_an_id_is_entered_once():
+    ledger.claims()
+    before = dict(ENTRIES)
+    with pytest.raises(ValueError, match="id must be new, got 'C01'"):
+        claim("C01", "nowhere", "Nothing.")(lambda: found("", math.pi > 3))
+    assert before == ENTRIES
+
+
+# ------------------------------------------------------------------------------------------------------ errata page
+
+
+def test_the_errata_page_has_every_erratum_and_no_other():
+    headings = re.findall(r"^### (C\d+): ", ERRATA_PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert sorted(headings) == sorted(name(i) for i in ERRATA)
+
+
+def test_the_errata_page_has_every_condition_and_no_other():
+    rows = re.findall(r"^\| (C\d+) \|", ERRATA_PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert rows == [name(i) for i in CONDITIONS]
+
+
+def test_the_errata_page_counts_right():
+    text = ERRATA_PAGE.read_text(encoding="utf-8")
+    assert f"{len(ERRATA)} need a correction" in text
+    assert f"{len(CONDITIONS)} hold under a condition" in text
+    assert f"{len(ledger.claims())} of its statements" in text

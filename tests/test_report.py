@@ -1,0 +1,585 @@
+"""The HTML report: what is in it, what is not, and that nobody's column names can break it."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import selmatch as sm
+from selmatch import report, spec
+from selmatch.comparison import result
+from selmatch.comparison.measures import KINDS
+from selmatch.comparison.question import Question
+from selmatch.comparison.result import (
+    CONTROL,
+    SELECTIVE,
+    Comparison,
+    Contender,
+    Data,
+    Estimate,
+    Measure,
+    Region,
+    Score,
+    Verdict,
+)
+from selmatch.comparison.tabulate import MISSING, rows, shown
+from selmatch.report import method, pages, palette, pictures, tables
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "\"'><img src=x onerror=alert(1)>",
+    "{{ 7*7 }} {% raw %}",
+    "naïve 🦉 $x_1$ \N{RIGHT-TO-LEFT OVERRIDE}drow",
+    "very long " * 60,
+    "</style></title></pre><b>&amp; --> ]]>",
+)
+VOID = {"meta", "input", "br", "img", "link", "hr", "data-"}
+
+
+# ------------------------------------------------------------------------------------------------- a small comparison
+
+
+def contenders(names=("squared", "reweighted")) -> tuple[Contender, ...]:
+    trained = [
+        Contender(
+            name, f"{name} loss", f"Trains with the {name} loss.", chosen=({"leaves": 15, "weight": 4.0 * place},) * 3
+        )
+        for place, name in enumerate((SELECTIVE, *names))
+    ]
+    return (*trained, Contender(CONTROL, "squared + constant", "Adds a constant.", trained=False))
+
+
+MEASURES = (
+    Measure("selective_loss", "selective loss", "The mean of the loss that you asked for.", "low", "loss", "aim"),
+    Measure("mae_predicted", "error, predicted inside", "Mean error of rows you pick.", "low", "score", "predicted"),
+    Measure("mae_observed", "error, observed inside", "Can be cheated.", "low", "score", "observed"),
+    Measure("bias", "bias", "Mean of prediction minus observation.", "zero", "score", "bias"),
+    Measure("precision", "precision at the top", "Share of the picked rows inside.", "high", "share", "order"),
+    Measure("ndcg", "nDCG@10", "Of each list.", "high", "", "lists"),
+)
+
+
+def comparison_of(names=("squared", "reweighted"), rows: int = 400, **changes) -> Comparison:
+    """A comparison with made-up models: the observation, shrunk, shifted and with noise."""
+    rng = np.random.default_rng(0)
+    observed = rng.lognormal(3.0, 1.0, rows)
+    loss = sm.focus("high", data=observed)
+    low, high, _ = loss.wish.regions[0]
+    predicted = {
+        name: observed * (0.9 - 0.1 * place) + 4.0 + 2.0 * place + rng.normal(0.0, 5.0, rows)
+        for place, name in enumerate((SELECTIVE, *names, CONTROL))
+    }
+    parts = dict(
+        question=Question("seconds", {"word": "high", "top": 0.1}, splits=3, losses=(SELECTIVE, *names)),
+        data=Data("visits.csv", rows, rows, ("pages", "month"), ("2 rows had no target.",), "0123456789abcdef"),
+        loss=loss,
+        region=Region(((low, high),), f"scores from {low:.4g} up", int((observed >= low).sum())),
+        contenders=contenders(names),
+        measures=MEASURES,
+        scores=_scores(names, predicted, observed, loss),
+        verdict=Verdict("helps", "A selective loss helps here.", ("By 5 %.", "In all splits."), SELECTIVE, names[0]),
+        tested=result.Tested(observed, predicted, np.arange(rows) % 3, np.arange(rows)),
+        code='import selmatch as sm\n\nprint("a < b & c", sm.load("loss.toml"))\n',
+    )
+    return Comparison(**{**parts, **changes})
+
+
+def _scores(names, predicted, observed, loss):
+    def values(name):
+        scores = predicted[name]
+        return [loss(scores, observed), *(float(abs(scores - observed).mean()) for _ in range(2)),
+                float((scores - observed).mean()), 0.625, 0.5]  # fmt: skip
+
+    own = values(SELECTIVE)
+    found = {}
+    for name in (SELECTIVE, *names, CONTROL):
+        found[name] = {}
+        for measure, value, ours in zip(MEASURES, values(name), own, strict=True):
+            gain = None if name == SELECTIVE else Estimate(value - ours, value - ours - 0.1, value - ours + 0.1)
+            relative = gain and Estimate(gain.value / value, gain.low / value, gain.high / value)
+            estimate = Estimate(float(value), float(value) - 0.2, float(value) + 0.2)
+            found[name][measure.name] = Score(estimate, gain, (value,) * 3, relative)
+    return found
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    return comparison_of()
+
+
+@pytest.fixture(scope="module")
+def text(comparison) -> str:
+    return report.html(comparison)
+
+
+@pytest.fixture(scope="module")
+def parsed(text) -> Page:
+    return Page(text)
+
+
+@pytest.fixture(scope="module")
+def hostile_text() -> str:
+    script, image, braces, owl, long, ends = HOSTILE
+    plain = comparison_of()
+    return report.html(
+        comparison_of(
+            question=dataclasses.replace(plain.question, target=script, group=braces),
+            data=Data(image, 400, 400, HOSTILE, HOSTILE, ends),
+            region=dataclasses.replace(plain.region, words=ends),
+            contenders=tuple(
+                dataclasses.replace(c, title=f"{owl} {script} {c.name}", words=image, chosen=({script: image},) * 3)
+                for c in plain.contenders
+            ),
+            measures=tuple(dataclasses.replace(m, title=f"{long} {m.name}", words=script) for m in MEASURES),
+            verdict=dataclasses.replace(plain.verdict, headline=ends, sentences=HOSTILE),
+            code="\n".join(map(repr, HOSTILE)),
+        )
+    )
+
+
+@pytest.fixture
+def without_pictures(monkeypatch):
+    """Most of the time of a report goes into its pictures."""
+    for name in ("design", "quality"):
+        monkeypatch.setattr(report.illustrations, name, lambda comparison: ())
+
+
+class Page(HTMLParser):
+    """What a browser would find: tags with attributes, and the text inside each; unbalanced tags are an error."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.open: list[tuple[str, dict[str, str], list[str]]] = []
+        self.elements: list[tuple[str, dict[str, str], str]] = []
+        self.feed(text)
+        self.close()
+        assert not self.open, f"left open: {self.open}"
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append((tag, dict(attrs), []))
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        name, attributes, words = self.open.pop()
+        assert name == tag, f"</{tag}> closes <{name}>"
+        self.elements.append((name, attributes, "".join(words)))
+
+    def handle_data(self, data):
+        for _, _, words in self.open:
+            words.append(data)
+
+    def all(self, tag: str, **attributes: str) -> list[tuple[dict[str, str], str]]:
+        wanted = attributes.items()
+        return [(found, words) for name, found, words in self.elements if name == tag and wanted <= found.items()]
+
+    def one(self, tag: str, **attributes: str) -> str:
+        (found,) = self.all(tag, **attributes)
+        return found[1]
+
+
+def style_of(text: str) -> str:
+    return "".join(words for _, words in Page(text).all("style"))
+
+
+# --------------------------------------------------------------------------------------------- offline, small, unbroken
+
+
+def assert_offline(text: str) -> None:
+    page = Page(text)
+    for tag, attributes in page.tags:
+        assert tag not in {"script", "link", "iframe", "object", "embed", "base", "form", "audio", "video", "source"}
+        for name, value in attributes.items():
+            assert not name.startswith("on"), f"<{tag} {name}>"
+            if name in {"href", "src", "xlink:href", "srcset", "action", "data", "poster", "background"}:
+                assert value.startswith("#"), f"<{tag} {name}={value}>"
+            if name == "style":
+                assert all(inner.startswith("#") for inner in re.findall(r"url\(([^)]*)", value))
+            assert not name.startswith("xmlns")
+    style = style_of(text)
+    assert not re.search(r"@import|url\(|https?:|//|expression\(", style)
+
+
+def test_the_page_needs_no_network_and_no_script(text):
+    assert_offline(text)
+    assert "http:" not in text
+    assert "https:" not in text
+    assert "://" not in text
+
+
+def test_the_policy_of_the_page_forbids_scripts_and_connections(parsed):
+    (policy,) = [a["content"] for tag, a in parsed.tags if tag == "meta" and "http-equiv" in a]
+    assert "default-src 'none'" in policy
+    assert "script" not in policy
+
+
+def test_the_file_is_small(text):
+    assert len(text.encode()) < 300_000
+
+
+def test_equal_comparisons_give_equal_files(comparison, text, tmp_path):
+    path = comparison.to_html(tmp_path / "new folder" / "report.html")
+    assert path.read_bytes() == text.encode()
+
+
+def test_many_rows_make_no_large_file():
+    assert len(report.html(comparison_of(rows=30_000)).encode()) < 450_000
+
+
+# ------------------------------------------------------------------------------------------------------------ escaping
+
+
+def test_nothing_that_users_name_becomes_a_tag(hostile_text, parsed):
+    assert_offline(hostile_text)
+    allowed = {tag for tag, _ in parsed.tags}
+    assert {tag for tag, _ in Page(hostile_text).tags} <= allowed
+    assert "<img" not in hostile_text
+
+
+def test_what_users_name_is_shown_as_it_is(hostile_text):
+    page = Page(hostile_text)
+    assert HOSTILE[0] in page.one("h1")
+    assert page.one("h2", id="headline") == HOSTILE[-1]
+    shown = [words for _, words in page.all("li")]
+    for words in HOSTILE:
+        assert words in shown
+    assert [words for _, words in page.all("code", **{"class": "name"})] == list(HOSTILE)
+    assert "49" not in page.one("h1")
+    titles = [words for _, words in page.all("title")]
+    assert titles[0].startswith(HOSTILE[0])
+
+
+def test_direction_overrides_stay_inside_their_own_element(parsed):
+    assert re.search(r"\.name\{[^}]*unicode-bidi:isolate", style_of(str(pages.page("", ""))))
+    assert parsed.all("code", **{"class": "name"})
+
+
+# -------------------------------------------------------------------------------------------------------------- themes
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255.0 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return float(np.dot((0.2126, 0.7152, 0.0722), linear))
+
+
+def contrast(one: str, other: str) -> float:
+    bright, dim = sorted((luminance(one), luminance(other)), reverse=True)
+    return (bright + 0.05) / (dim + 0.05)
+
+
+@pytest.mark.parametrize("colours", [palette.LIGHT, palette.DARK], ids=["light", "dark"])
+def test_text_and_lines_can_be_read(colours):
+    for ground in ("paper", "card", "sunken"):
+        for text in ("ink", "muted", "accent", "good", "bad"):
+            assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
+    for line in set(palette.NAMES_OF_COLOURS.values()):
+        assert contrast(colours[line], colours["card"]) >= 3.0, line
+
+
+def test_a_dark_system_gets_every_colour_anew(text):
+    style = style_of(text)
+    rules = re.search(r"@media \(prefers-color-scheme:dark\)\{:root\{([^}]*)\}", style)
+    assert rules is not None
+    light = re.search(r"^:root\{([^}]*)\}", style, re.MULTILINE)
+    variables = [set(re.findall(r"(--[a-z]+):", found[1])) for found in (light, rules)]
+    assert variables[0] == variables[1] == {f"--{name}" for name in palette.LIGHT}
+    assert set(palette.LIGHT) == set(palette.DARK)
+    used = set(re.findall(r"var\((--[a-z]+)\)", text))
+    assert used <= variables[0]
+
+
+def test_pictures_use_the_colours_of_the_page_only(text):
+    for drawn in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
+        assert not re.search(r"#[0-9a-fA-F]{6}\b|#[0-9a-fA-F]{3};|\brgb|font-family", drawn)
+        assert "var(--ink)" in drawn
+
+
+def test_greys_and_the_palette_follow_the_page():
+    assert palette.variable("#ffffff") == "var(--card)"
+    assert palette.variable("#b0b0b0") == "var(--line)"
+    assert palette.variable("#777777") == "var(--muted)"
+    assert palette.variable("#123456") == "#123456"
+    from selmatch.plots import COLOURS
+
+    assert all(palette.variable(colour).startswith("var(") for colour in COLOURS.values())
+
+
+# ------------------------------------------------------------------------------------------------- structure, for all
+
+
+def test_ids_are_unique_and_references_lead_somewhere(parsed):
+    ids = [attributes["id"] for _, attributes in parsed.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for _, attributes in parsed.tags:
+        wanted = attributes.get("aria-labelledby", "").split()
+        wanted += [attributes["href"][1:]] if "href" in attributes else []
+        for value in attributes.values():
+            wanted += re.findall(r"url\(#([^)]+)\)", value or "")
+        assert set(wanted) <= set(ids)
+
+
+def test_headings_are_in_order(parsed):
+    levels = [int(tag[1]) for tag, _ in parsed.tags if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+def test_landmarks_and_names_of_pictures(parsed):
+    tags = [tag for tag, _ in parsed.tags]
+    assert {"main", "nav", "header", "footer"} <= set(tags)
+    assert dict(parsed.tags)["html"]["lang"] == "en"
+    drawn = parsed.all("svg")
+    assert len(drawn) == 8
+    assert all(attributes["role"] == "img" and attributes["aria-labelledby"] for attributes, _ in drawn)
+    assert all(attributes.get("scope") for attributes, _ in parsed.all("th"))
+
+
+def test_the_parts_come_in_the_order_of_reading(parsed):
+    wanted = ["verdict", "numbers", "gains", "design", "quality", "bias", "method", "reproduce"]
+    assert [attributes["id"] for tag, attributes in parsed.tags if tag == "section"] == wanted
+
+
+# ------------------------------------------------------------------------------------------------------------- content
+
+
+def test_the_verdict_is_there(parsed, comparison):
+    assert parsed.one("h2", id="headline") == comparison.verdict.headline
+    items = [words for _, words in parsed.all("li")]
+    assert set(comparison.verdict.sentences) <= set(items)
+
+
+@pytest.mark.usefixtures("without_pictures")
+@pytest.mark.parametrize("kind", ["helps", "no difference", "does not help", "too little data"])
+def test_every_verdict_has_a_word_and_a_sign(kind):
+    verdict = Verdict(kind, "A headline.", (), SELECTIVE, "squared")
+    badge = Page(report.html(comparison_of(verdict=verdict))).one("p", **{"class": "badge"})
+    sign, words = badge.split(maxsplit=1)
+    assert words == f"Verdict: {kind}"
+    assert sign in "▲=▼?"
+
+
+def table_of(page_text: str) -> dict[tuple[str, str], tuple[float, str]]:
+    """Value and text of each cell of the table, by measure and contender."""
+    found = {}
+    table = re.search(r'<table class="measures">.*?</table>', page_text, re.DOTALL)[0]
+    for row in re.findall(r'<tr data-measure="(.*?)">(.*?)</tr>', table, re.DOTALL):
+        for name, words in re.findall(r'<td data-contender="(.*?)"(.*?)</td>', row[1], re.DOTALL):
+            found[row[0], name] = (float(re.search(r'<data class="value" value="([^"]+)"', words)[1]), words)
+    return found
+
+
+def test_every_number_of_the_table_is_the_comparisons(text, comparison):
+    cells = table_of(text)
+    assert len(cells) == len(comparison.measures) * len(comparison.contenders)
+    for row in rows(comparison):
+        for cell in row.cells:
+            value, words = cells[row.measure.name, cell.contender.name]
+            assert value == comparison.scores[cell.contender.name][row.measure.name].estimate.value
+            assert f">{cell.value}<" in words
+            assert f">{cell.interval}<" in words
+
+
+def test_all_measures_and_contenders_are_named_and_explained(parsed, comparison):
+    legends = [words for _, words in parsed.all("dd")]
+    hovers = [attributes["title"] for attributes, _ in parsed.all("abbr")]
+    for thing in (*comparison.measures, *comparison.contenders):
+        assert thing.words in legends
+        assert thing.words in hovers
+    heads = [" ".join(words.split()) for _, words in parsed.all("th", scope="col")]
+    assert [c.title for c in comparison.contenders[:-1]] == heads[1:4]
+    assert "control" in heads[4]
+
+
+def test_measures_stand_in_blocks_by_kind(parsed):
+    titles = [words.strip() for _, words in parsed.all("th", scope="rowgroup")]
+    kinds = list(dict.fromkeys(measure.kind for measure in MEASURES))
+    assert len(titles) == len(kinds)
+    for kind, title in zip(kinds, titles, strict=True):
+        assert title.startswith(KINDS[kind])
+
+
+def test_the_best_and_what_is_clear_are_marked_by_words(text, comparison):
+    cells = table_of(text)
+    for row in rows(comparison):
+        for cell in row.cells:
+            words = cells[row.measure.name, cell.contender.name][1]
+            assert ("★ best" in words) == cell.best
+            assert ("▽ worse" in words) == (cell.against == "worse")
+            assert ("△ better" in words) == (cell.against == "better")
+    assert "★ best" in cells["selective_loss", SELECTIVE][1]
+    assert "▽ worse" in cells["selective_loss", CONTROL][1]
+
+
+def test_gains_are_told_with_their_splits(text, comparison):
+    table = re.search(r'<table class="gains">.*?</table>', text, re.DOTALL)[0]
+    for gain in tables.gains(comparison):
+        row = re.search(rf'<tr data-contender="{gain.contender.name}">(.*?)</tr>', table, re.DOTALL)[1]
+        values = [float(value) for value in re.findall(r'value="([^"]+)"', row)]
+        assert values == [gain.score.gain.value, gain.score.relative.value]
+        assert f"{gain.won} of 3" in row
+        assert gain.reading in row
+    assert len(tables.gains(comparison)) == 3
+    assert {gain.won for gain in tables.gains(comparison)} == {3}
+
+
+def test_the_loss_in_the_page_is_the_loss(parsed, comparison):
+    assert spec.loads(parsed.one("pre", id="spec")) == comparison.loss
+
+
+def test_the_code_in_the_page_is_the_code(parsed, comparison, hostile_text):
+    assert parsed.one("pre", id="code") == comparison.code
+    assert Page(hostile_text).one("pre", id="code") == "\n".join(map(repr, HOSTILE))
+
+
+def test_the_box_names_what_the_loss_elicits(parsed, comparison):
+    (box,) = [words for attributes, words in parsed.all("section") if attributes["id"] == "bias"]
+    observed = comparison.tested.observed
+    assert shown(comparison.loss.minimiser(observed)) in box
+    assert shown(observed.mean()) in box
+
+
+def test_notes_features_and_settings_are_told(parsed, comparison):
+    items = [words for _, words in parsed.all("li")]
+    assert set(comparison.data.notes) <= set(items)
+    assert {words for _, words in parsed.all("code", **{"class": "name"})} == set(comparison.data.features)
+    cells = [words for _, words in parsed.all("td")]
+    assert {"weight 0", "weight 4", "weight 8"} <= set(cells)
+    assert not any("leaves" in words for words in cells)
+    assert "The same everywhere: leaves 15." in [words for _, words in parsed.all("p")]
+
+
+# ---------------------------------------------------------------------------------------------------- the odd ones
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_nothing_to_measure_is_a_dash():
+    plain = comparison_of()
+    nothing = Estimate(math.nan, math.nan, math.nan)
+    empty = Score(nothing, nothing, (math.nan,) * 3, nothing)
+    scores = {
+        name: {m: (empty if name == "squared" else score) for m, score in found.items()}
+        for name, found in plain.scores.items()
+    }
+    scores["reweighted"]["ndcg"] = scores[SELECTIVE]["ndcg"] = Score(nothing, None, (math.nan,) * 3)
+    page_text = report.html(comparison_of(scores=scores))
+    for (measure, name), (value, words) in table_of(page_text).items():
+        if name == "squared" or (measure == "ndcg" and name != CONTROL):
+            assert math.isnan(value)
+            assert f">{MISSING}<" in words
+            assert "best" not in words
+            assert "worse" not in words
+    assert 'data-contender="squared"' not in re.search(r'<table class="gains">.*?</table>', page_text, re.DOTALL)[0]
+
+
+def test_one_contender_beside_the_selective_one():
+    page = Page(report.html(comparison_of(names=("squared",))))
+    assert len(page.all("th", scope="rowgroup")) == 6
+
+
+def test_contenders_without_a_unit_are_in_no_picture_of_scores():
+    plain = comparison_of()
+    ordinal = tuple(dataclasses.replace(c, ordinal=c.name == "reweighted", title=c.name) for c in plain.contenders)
+    drawn = Page(report.html(comparison_of(contenders=ordinal))).all("svg")
+    assert "reweighted" in drawn[0][1]  # the gains
+    assert not any("reweighted" in words for _, words in drawn[1:])
+
+
+def test_links_that_end_are_drawn_where_they_are_finite():
+    plain = comparison_of()
+    tested = plain.tested
+    shares = {name: scores / 100.0 for name, scores in tested.predicted.items()}
+    shares["squared"][:5] = (-0.2, 1.0, 1.3, 0.0, 2.0)  # outside the logit, and at its ends
+    observed = np.clip(tested.observed / 100.0, 0.001, 0.999)
+    region = result.Region(((0.7, math.inf),), "shares from 0.7 up", 9)
+    odd = dataclasses.replace(tested, observed=observed, predicted=shares)
+    text = report.html(comparison_of(loss=sm.MatchingLoss(sm.Logit()), tested=odd, region=region))
+    assert len(Page(text).all("svg")) == 8
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"time": "day"}, "ordered by day"),
+        ({"split": "part"}, "column part says"),
+        ({"group": "query"}, "same query stay together"),
+        ({"scale": "log"}, "logarithm of the target"),
+        ({"model": "linear"}, "a linear model"),
+        ({"splits": 1}, "1 split:"),
+    ],
+)
+def test_the_method_says_how_rows_were_split(changes, words):
+    question = Question("y", {}, **changes)
+    assert words in " ".join(method.sentences(comparison_of(question=question)))
+
+
+# ------------------------------------------------------------------------------------------------------ pages, pictures
+
+
+def test_a_body_that_is_text_is_escaped():
+    assert '<main id="content">\n1 &lt; 2\n</main>' in pages.page("t", "1 < 2")
+
+
+def test_a_missing_template_engine_is_named():
+    code = "import sys; sys.modules['jinja2'] = None; import selmatch.report"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert 'selmatch.report needs jinja2. Install it with: pip install "selmatch[compare]".' in ran.stderr
+
+
+def test_two_pictures_share_no_ids():
+    def drawn(colour):
+        figure = Figure(figsize=(2, 2))
+        ax = figure.subplots()
+        ax.plot([0.0, 1.0], [0.0, 2.0], color=colour)
+        ax.set_title("a < b")
+        return str(pictures.inline_svg(figure, "A picture", "with a <line>"))
+
+    one, other = drawn("#0072B2"), drawn("#D55E00")
+    ids = [set(re.findall(r'id="([^"]+)"', text)) for text in (one, other)]
+    assert ids[0]
+    assert not ids[0] & ids[1]
+    assert drawn("#0072B2") == one
+    assert "var(--blue)" in one
+    assert "a &lt; b" in one
+    assert "with a &lt;line&gt;" in one
+    assert "xmlns" not in one
+
+
+def test_formulas_in_somebodys_words_stay_words():
+    figure = Figure(figsize=(2, 2))
+    figure.subplots().set_title(pictures.plain("cost in $ or $x^2$"))
+    assert "cost in $ or $x^2$" in pictures.inline_svg(figure, "t", "d")
+
+
+# --------------------------------------------------------------------------------------------------------- screenshots
+
+
+@pytest.mark.parametrize(
+    ("pages", "words"),
+    [("none.html", "none.html does not exist"), ("page.html", "Chromium is missing"), (".", "Chromium is missing")],
+)
+def test_screenshots_say_what_is_missing(pages, words, tmp_path):
+    (tmp_path / "page.html").write_text("<p>A page</p>", encoding="utf-8")
+    script = Path(__file__).parents[1] / "tools" / "screenshots.py"
+    environment = {**os.environ, "CHROMIUM": str(tmp_path / "no-such-browser")}
+    command = [sys.executable, str(script), str(tmp_path / pages)]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert words in ran.stderr
+    assert "Traceback" not in ran.stderr
