@@ -105,6 +105,8 @@ def test_without_a_command_there_is_help():
     [
         (["chek", "z"], "Did you mean 'check'"),
         (["check", "z", "--jsn"], "Did you mean --json?"),
+        (["compare", "x.csv", "--targt", "y"], "Did you mean --target?"),
+        (["compare", "x.csv", "--target", "y", "--splits", "0"], "--splits"),
         (["check"], "Missing argument"),
         (["check", "-z"], "goes after --"),
         (["compare", "x.csv", "--target", "y", "--model", "lightgb"], "Did you mean 'lightgbm'?"),
@@ -164,7 +166,40 @@ def test_a_closed_pipe_ends_quietly():
 def test_words():
     assert remedy("Hgh", ["high", "low"]) == "Did you mean 'high'?"
     assert "and 8 more" in remedy("zzz", [f"column {i}" for i in range(20)])
+    assert remedy("zzz", []) == "There is nothing to choose from."
     assert listed(["a, b", "c", " "]) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        (["plot", "los.toml"], "loss.toml"),
+        (["compare", "visit.csv", "--target", "seconds"], "visits.csv"),
+        (["compare", "visits.csv", "--target", "seconds", "--loss", "los.toml"], "loss.toml"),
+        (["focus", "high", "--data", "vistis.csv"], "visits.csv"),
+        (["explain", "z", "--data", "visits.parquet"], "visits.csv"),
+    ],
+)
+@pytest.mark.usefixtures("spec", "visits")
+def test_a_missing_file_is_told_with_the_nearest_name(words, near, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("loss.svg").touch()
+    Path("loss.csv").mkdir()
+    found = invoke(*words)
+    assert found.exit_code == 2
+    assert f"there is no such file. Did you mean '{near}'?" in found.stderr
+    others = [word.replace(".", "nofile.") if word.endswith((".toml", ".csv")) else word for word in words]
+    found = invoke(*[word.replace("visits", "elsewhere") for word in others])
+    assert found.exit_code == 2
+    assert found.stderr.endswith("there is no such file.\n")
+    found = invoke(*[word.replace("visit.csv", ".").replace("vistis.csv", ".") for word in words])
+    assert found.exit_code == 2
+
+
+def test_flags_have_no_value_in_the_help():
+    for command in ("", "compare", "check"):
+        found = invoke(*filter(None, [command]), "--help")
+        assert "bool" not in found.stdout.lower()
 
 
 # ----------------------------------------------------------------------------------------------------------- completion
@@ -333,6 +368,17 @@ def test_plot_writes_a_picture(tmp_path, spec, visits, monkeypatch):
     assert invoke("plot", "z", "--out", "nowhere/picture.svg").exit_code == 2
 
 
+def test_plot_says_what_is_not_convex_and_what_it_overwrote(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = invoke("plot", "z", "--out", "a.svg")
+    assert found.stderr == ""
+    found = invoke("plot", "cosh(z)", "--out", "a.svg")
+    assert found.exit_code == 0
+    assert found.stdout == "a.svg\n"
+    assert "cosh(z) is no convex loss. Refuted: " in found.stderr
+    assert "Overwrote a.svg." in found.stderr
+
+
 def test_a_picture_without_matplotlib_names_the_extra(monkeypatch):
     monkeypatch.delitem(sys.modules, "selmatch.plots", raising=False)
     monkeypatch.delattr(sm, "plots", raising=False)
@@ -490,7 +536,9 @@ def test_compare_explains_wrong_input(shop, tmp_path, spec):
     assert run_compare(shop, tmp_path / "a", "--between", "1", "2", "--focus", "low").exit_code == 2
     found = run_compare(shop, tmp_path / "a", "--splits", "0")
     assert found.exit_code == 2
-    assert "splits must be" in found.stderr
+    assert "'--splits'" in found.stderr
+    assert "0.0" not in found.stderr
+    assert run_compare(tmp_path, tmp_path / "a").exit_code == 2  # the data are a folder
 
 
 def test_a_comparison_in_a_shell(shop):
@@ -526,6 +574,21 @@ def test_the_bar_on_a_terminal_counts_fits(monkeypatch):
         assert "column [red]x" in drawn.getvalue()
         bar.say("Writing ...")
     assert (bar.done, bar.total) == (1, 4)
+
+
+@pytest.mark.parametrize("width", [60, 30])
+def test_a_narrow_terminal_keeps_the_count_and_the_time(width, monkeypatch):
+    from selmatch.cli import progress
+
+    drawn = io.StringIO()
+    monkeypatch.setattr(progress, "messages", lambda: Console(file=drawn, force_terminal=True, width=width))
+    with progress.Bar() as bar:
+        bar.update(101, 140, "re-weighted squared error, split 4, setting 3 of 4")
+        bar._progress.refresh()
+    last = [line for line in drawn.getvalue().splitlines() if "101/140" in line][-1]
+    assert "-:--:--" in last
+    assert "setting 3 of 4" not in last
+    assert "re-w" in last or width < 60
 
 
 def test_the_page_names_every_command_and_exit_code():
@@ -582,7 +645,7 @@ def test_paper_claims_fail_the_command_if_one_is_not_confirmed(monkeypatch):
     found = invoke("paper", "--claims")
     assert found.exit_code == 0
     assert len(found.stdout.splitlines()) == 2
-    assert found.stdout.splitlines()[1].split() == "C02 erratum It is 2. (it is [red]3)".split()
+    assert found.stdout.splitlines()[1].split() == "C02 erratum It is 2. Instead: It is 3. (it is [red]3)".split()
     assert "All confirmed" in found.stderr
     monkeypatch.setattr(ledger, "run", lambda: claims_with(False))
     found = invoke("paper", "--claims")

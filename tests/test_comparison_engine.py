@@ -9,16 +9,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from comparison_data import QUICK, queries, visits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import selmatch as sm
-from selmatch.comparison import fitting, reproduction, running
+from selmatch.comparison import aims, bootstrap, features, fitting, reproduction, running
 from selmatch.comparison.aims import designed, given, region_of
 from selmatch.comparison.contenders import most_frequent, recipes_of
 from selmatch.comparison.journal import Journal, Outcome
 from selmatch.comparison.question import Question
 from selmatch.comparison.result import CONTROL
 from selmatch.comparison.scales import Labels, Scale
-from selmatch.comparison.splits import splits_of
+from selmatch.comparison.splits import notes_of, splits_of
 from selmatch.comparison.tables import prepare
 from selmatch.data import dwell_shoppers
 
@@ -92,8 +93,19 @@ def test_groups_stay_together(splits):
 
 
 def test_too_few_groups_are_an_error():
-    with pytest.raises(ValueError, match="got 3 groups and 5 splits"):
-        split_up(visits().assign(user=np.arange(240) % 3), group="user")
+    for groups, splits, words in (
+        (3, 5, "at least 5 groups for 5 splits, got 3 .* More groups are needed, 5 or more; or ask for 3 splits"),
+        (3, 2, "at least 4 groups for 2 splits, got 3 .* More groups are needed, 4 or more; or ask for 3 splits"),
+        (2, 2, "at least 4 groups for 2 splits, got 2 .* More groups are needed, 4 or more\\."),
+        (2, 1, "at least 3 groups for 1 split, got 2"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            split_up(visits().assign(user=np.arange(240) % groups), group="user", splits=splits)
+    _, made = split_up(visits().assign(user=np.arange(240) % 3), group="user", splits=1)
+    assert [len(part) for part in made[0].parts] == [80, 80, 80]
+    unequal = np.where(np.arange(240) < 230, 0, np.arange(240) % 5)
+    with pytest.raises(ValueError, match=r"rows to train, got none\. More groups are needed"):
+        split_up(visits().assign(user=unequal), group="user", splits=2)
 
 
 def test_times_train_on_the_past():
@@ -120,10 +132,32 @@ def test_times_may_be_dates_and_must_differ():
 
 
 def test_groups_in_time_stay_together():
-    frame = queries().assign(day=np.arange(240) // 4)
-    rows, made = split_up(frame, target="relevance", group="query", time="day", splits=1)
-    homes = [set(rows.group[part]) for part in (made[0].train, made[0].valid, made[0].test)]
-    assert not homes[0] & (homes[1] | homes[2])
+    frame = queries()
+    group = pd.factorize(frame["query"])[0]
+    # a list begins on its own day and goes on for ten
+    frame["day"] = group + np.arange(240) // 24
+    rows, made = split_up(frame, target="relevance", group="query", time="day", splits=2)
+    for split in made:
+        homes = [set(rows.group[part]) for part in split.parts]
+        assert not homes[0] & (homes[1] | homes[2])
+        assert rows.time[split.train].max() < rows.time[split.valid].min()  # nothing is learnt from the future
+        assert rows.time[split.valid].max() < rows.time[split.test].min()
+    begun = [np.concatenate([split.train, split.valid]) for split in made]
+    assert made[0].late == 12 * 10 - len(begun[0]) > 0
+    (note,) = notes_of(rows, made)
+    assert f"{made[0].late + made[1].late} times a row was left out" in note
+    with pytest.raises(ValueError, match=r"groups must last less long .*, got 8 of 80 rows to train on"):
+        split_up(frame.assign(day=np.arange(240) // 4), target="relevance", group="query", time="day", splits=1)
+
+
+def test_groups_that_cross_a_given_split_are_counted():
+    frame = queries().assign(part=np.where(np.arange(240) < 180, "train", "test"))
+    rows, made = split_up(frame, target="relevance", group="query", split="part")
+    (note,) = notes_of(rows, made)
+    assert note.startswith("WARNING: 24 of 24 groups have rows in several parts")
+    frame["part"] = np.where(pd.factorize(frame["query"])[0] < 18, "train", "test")
+    rows, made = split_up(frame, target="relevance", group="query", split="part")
+    assert notes_of(rows, made) == []
 
 
 def test_a_given_split_is_taken():
@@ -228,6 +262,41 @@ def test_regions_are_given_in_units_of_the_target():
     assert region.rows == ((rows.target >= 2.0) & (rows.target <= 8.0)).sum()
 
 
+def test_errors_of_wishes_are_in_units_of_the_target():
+    rows = prepare(visits(), asked(scale="log"))
+    high = rows.target.max()
+    for wish, words in (
+        ({"between": (1e6, 2e6)}, rf"none of 240 between 1e\+06 and 2e\+06; the scores go from .* to {high:g}"),
+        ({"word": "high", "cap": 0.5}, "cap must lie above .*, got 0.5"),
+        ({"word": "high", "cap": -3.0}, "cap must lie above .*, got -3"),
+        ({"between": (5.0, 3.0)}, r"low < high, got \(5.0, 3.0\)"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            designed({"strength": 8.0, **wish}, rows)
+
+
+def noted(frame, wish=WISH, top=0.1, **options):
+    rows = prepare(frame, asked(**options))
+    loss = designed(wish, rows)
+    return aims.notes_of(wish, loss, region_of(loss, rows, top), rows, top)
+
+
+def test_a_region_far_from_the_asked_share_is_told():
+    grades = visits().assign(seconds=np.repeat([0, 1, 2, 3], [100, 40, 88, 12]))
+    (note,) = noted(grades)
+    assert "asked for 10 % of the rows and got 41.7 % (100 rows): many rows (88) share the score 2." in note
+    assert "top=0.05 or less leaves them out" in note
+    assert (
+        region_of(designed({**WISH, "top": 0.05}, prepare(grades, asked())), prepare(grades, asked()), 0.05).rows == 12
+    )
+    (note,) = noted(grades.assign(seconds=np.repeat([0, 1], [100, 140])))
+    assert "There is no smaller region" in note
+    (note,) = noted(visits(40), {**WISH, "top": 0.01}, 0.01)
+    assert "asked for 1 % of the rows and got 2.5 % (1 rows): 40 rows hold no smaller share" in note
+    assert noted(visits()) == []
+    assert noted(grades, {"between": (2.0, 9.0), "strength": 8.0}) == []
+
+
 def test_the_region_of_a_given_loss_is_where_it_is_sensitive():
     rows = prepare(visits(), asked(scale="log"))
     middle = float(np.median(rows.scores))
@@ -302,6 +371,23 @@ def test_runs_at_the_same_time_leave_whole_files(tmp_path):
         for found in pool.map(work, range(4)):
             assert all(one is not None and np.array_equal(one.test, outcome.test) for one in found)
     assert [path.name for path in (tmp_path / "name").iterdir()] == ["fit.npz"]
+
+
+def test_a_journal_survives_that_its_folder_is_removed(tmp_path):
+    journal = Journal(tmp_path, "name")
+    (tmp_path / "name").rmdir()
+    journal.write("fit", Outcome(np.array([1.0]), np.array([0.1]), 0.25, 7))
+    assert journal.read("fit").rounds == 7
+
+
+def test_only_whole_outcomes_fit():
+    whole = Outcome(np.array([1.0, 2.0]), np.array([0.1]), 0.25, 7)
+    assert whole.fits(2, 1)
+    for changed in (
+        {"test": np.array([1.0, np.nan])}, {"valid": np.array([np.inf])}, {"valid": np.array(["a"])},
+        {"test": np.ones(3)}, {"criterion": math.nan}, {"rounds": -1},
+    ):  # fmt: skip
+        assert not dataclasses.replace(whole, **changed).fits(2, 1)
 
 
 class Stopped(Exception):
@@ -507,7 +593,7 @@ def test_scores_far_from_zero_are_not_blurred(tmp_path, monkeypatch, model):
 def test_weights_count_in_training_and_in_testing():
     frame = visits().assign(weight=np.where(np.arange(240) % 2, 1.0, 3.0))
     found = sm.compare(frame, target="seconds", weights="weight", **LINEAR)
-    np.testing.assert_array_equal(found.tested.weights, frame["weight"].to_numpy()[found.tested.rows])
+    np.testing.assert_array_equal(found.tested.weights, frame["weight"].to_numpy()[found.tested.rows] / 2.0)
     plain = sm.compare(frame, target="seconds", drop=["weight"], **LINEAR)
     assert "weight" not in found.data.features
     for name in found.tested.predicted:
@@ -566,14 +652,91 @@ def test_wrong_arguments_are_named():
         ({"scale": "sqrt"}, "scale must be one of"),
         ({"focus": "hihg"}, "Did you mean 'high'"),
         ({"top": 1.5}, "top must be < 1"),
-        ({"settings": 0}, "settings must be >= 1"),
+        ({"settings": 0}, r"settings must be >= 1, got 0\."),
+        ({"resamples": 19}, r"resamples must be >= 20, got 19\."),
         ({"splits": 2.5}, "splits must be a whole number"),
     ):
         with pytest.raises(ValueError, match=words):
             sm.compare(visits(), target="seconds", **options)
 
 
+def test_only_one_way_to_say_what_matters():
+    for options in (
+        {"focus": "low", "between": (1.0, 2.0)}, {"focus": "high", "loss": sm.Sinh()}, {"cap": 3.0, "loss": sm.Sinh()},
+        {"between": (1.0, 2.0), "regions": [(1.0, 2.0)]},
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match="only one of focus, between, regions and loss"):
+            sm.compare(visits(), target="seconds", **options)
+
+
+def test_what_to_know_is_noted():
+    found = sm.compare(visits().assign(seconds=lambda frame: frame["seconds"].round(-1)), target="seconds", **LINEAR)
+    assert sum("You asked for 10 % of the rows" in note for note in found.data.notes) == 1
+    assert "Intervals are rough: 20 resamples; 1,000 are usual." in found.data.notes
+    assert "all rows used, the tested ones included" in found.contenders[0].words
+    own = sm.compare(visits(), target="seconds", loss=found.loss, **{**LINEAR, "resamples": 200})
+    assert not any("You asked" in note or "rough" in note for note in own.data.notes)
+    assert "tested ones included" not in own.contenders[0].words
+
+
+def test_the_environment_does_not_decide_about_threads(monkeypatch):
+    seen, real = [], bootstrap.scores
+
+    def scores(*arguments):
+        seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return real(*arguments)
+
+    monkeypatch.setattr(bootstrap, "scores", scores)
+    with threadpool_limits(2, user_api="blas"):
+        sm.compare(visits(), target="seconds", **LINEAR)
+    assert set(seen) == {1}
+
+
 # ---------------------------------------------------------------------------------------------------------- the program
+
+
+def test_features_are_those_of_the_comparison(tmp_path):
+    frame = visits()
+    frame["mixed"] = [f"2024-01-{1 + i % 28:02}" + (" 10:00:00" if i % 2 else "") for i in range(240)]
+    frame["lasted"], frame["month"] = (
+        pd.to_timedelta(np.arange(240), "h"),
+        pd.period_range("2000-01", periods=240, freq="M"),
+    )
+    frame["word"] = np.array(["a", "-", "?", "b"])[np.arange(240) % 4]
+    frame["price"] = [f"{i},5" for i in range(240)]
+    frame["weight"], frame["day"] = np.arange(240) % 5, np.arange(240.0)
+    frame.loc[3, "seconds"], frame.loc[7, "day"] = np.nan, np.nan
+    frame.to_parquet(tmp_path / "visits.parquet")
+    roles = {"target": "seconds", "weights": "weight", "time": "day", "drop": ("interest",)}
+    rows = prepare(frame, Question(wish=WISH, **roles))
+    for data in (frame, tmp_path / "visits.parquet"):
+        X, y, weights = features(data, **roles)
+        assert tuple(X.columns) == rows.names
+        np.testing.assert_array_equal(y, rows.target)
+        np.testing.assert_array_equal(weights, rows.weights)
+        for i, (name, kind) in enumerate(zip(rows.names, rows.kinds, strict=True)):
+            found = X[name].cat.codes.replace(-1, np.nan) if kind == "category" else X[name]
+            np.testing.assert_array_equal(found, rows.matrix[:, i], err_msg=name)
+    assert set(X["word"].cat.categories) == {"a", "b"}
+    assert len(y) == 240 - 48 - 2
+
+
+def test_the_program_sees_the_rows_of_the_comparison(tmp_path, monkeypatch):
+    frame = queries().assign(part=np.where(np.arange(240) < 180, "train", "test"), weight=np.arange(240) % 3)
+    frame["price"] = [f"{i},5" for i in range(240)]
+    frame.loc[5, "query"], frame.loc[7, "part"], frame.loc[9, "relevance"] = None, None, np.nan
+    frame.to_csv(tmp_path / "lists.csv", index=False, sep=";")
+    roles = {"target": "relevance", "group": "query", "split": "part", "weights": "weight", "drop": ("c",)}
+    run = run_of(tmp_path / "lists.csv", model="linear", splits=1, settings=1, **roles)
+    run.loss.save(tmp_path / "loss.toml")
+    _, contenders = run.result()
+    monkeypatch.chdir(tmp_path)
+    space = {}
+    exec(compile(reproduction.code(run, contenders, "squared"), "train.py", "exec"), space)
+    assert list(space["X"].columns) == ["a", "b", "price"]
+    np.testing.assert_array_equal(space["X"].to_numpy(), run.rows.matrix)
+    np.testing.assert_array_equal(space["s"], run.rows.scores)
+    np.testing.assert_array_equal(space["weights"], run.rows.weights)
 
 
 @pytest.mark.parametrize(("model", "scale"), [("lightgbm", "target"), ("xgboost", "log"), ("linear", "log")])

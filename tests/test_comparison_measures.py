@@ -11,8 +11,9 @@ from scipy.stats import spearmanr
 import selmatch as sm
 from selmatch.comparison import bootstrap, result
 from selmatch.comparison.measures import KINDS, RATIOS, measures_for
+from selmatch.comparison.order_measures import Ranking, depth
 from selmatch.comparison.question import Question
-from selmatch.comparison.ranking_measures import LIST_MEASURES, Lists, Ranking, depth
+from selmatch.comparison.ranking_measures import LIST_MEASURES, Lists
 from selmatch.comparison.result import CONTROL, SELECTIVE, Contender, Region
 from selmatch.sklearn import d2_matching_score
 
@@ -93,6 +94,7 @@ def test_a_weight_is_so_many_rows(noisy):
     repeated = rows_of(
         np.repeat(noisy.observed, times), {name: np.repeat(v, times) for name, v in noisy.predicted.items()}
     )
+    repeated = dataclasses.replace(repeated, split=np.repeat(noisy.split, times))
     ours, expected = values_of(weighted), values_of(repeated)
     del ours["precision"], expected["precision"]  # whose k is a number of rows
     assert ours == pytest.approx(expected)
@@ -136,6 +138,49 @@ def test_k_may_be_given(top, expected):
     assert values_of(tested, question=dataclasses.replace(QUESTION, top=top))["precision"] == pytest.approx(expected)
 
 
+def in_splits(observed, predicted, split, **more):
+    return dataclasses.replace(rows_of(observed, predicted, **more), split=np.asarray(split))
+
+
+def test_order_is_that_within_splits():
+    # each split is in perfect order, but the model of the first is 10 higher
+    tested = in_splits([0.0, 2.0, 3.0, 1.0, 4.0, 5.0, 6.0], {SELECTIVE: [10, 12, 13, 1, 4, 5, 6]}, [0] * 3 + [1] * 4)
+    values = values_of(tested)
+    assert values["rank_correlation"] == pytest.approx(1.0)
+    assert values["precision"] == pytest.approx(1.0)
+    # the first has 2 rows in the region, in the wrong order, the second 3 in the right one
+    tested = in_splits([0.0, 2.0, 3.0, 1.0, 4.0, 5.0, 6.0], {SELECTIVE: [10, 3, 2, 1, 4, 5, 6]}, [0] * 3 + [1] * 4)
+    values = values_of(tested)
+    assert values["rank_correlation"] == pytest.approx((2 * -1.0 + 3 * 1.0) / 5)
+    assert values["precision"] == pytest.approx((2 * 0.5 + 3 * 1.0) / 5)
+
+
+def test_a_split_without_anything_to_order_is_left_out():
+    tested = in_splits([0.0, 1.0, 3.0, 2.0, 4.0, 0.0], {SELECTIVE: [0, 5, 1, 3, 4, 0]}, [0, 0, 1, 2, 2, 2])
+    values = values_of(tested)
+    assert values["rank_correlation"] == pytest.approx(1.0)
+    assert values["precision"] == pytest.approx(1.0)  # 1 of 1 and 2 of 2
+
+
+@pytest.mark.parametrize("top", [0, 8])
+@pytest.mark.parametrize(("word", "pieces"), [("high", ((2.0, math.inf),)), ("low", ((-math.inf, 0.5),))])
+def test_a_constant_for_each_split_changes_no_order(noisy, word, pieces, top):
+    moved = noisy.predicted["squared"] + np.array([0.5, -2.0, 1.0, 4.0])[noisy.split]
+    tested = dataclasses.replace(noisy, predicted={**noisy.predicted, CONTROL: moved})
+    question = dataclasses.replace(QUESTION, wish={"word": word}, top=top)
+    found = scores_of(tested, region=Region(pieces, "", 0), question=question)
+    for measure in ("precision", "rank_correlation"):
+        assert found[CONTROL][measure] == found["squared"][measure]
+        assert found["squared"][measure].estimate.low < found["squared"][measure].estimate.high
+    assert found[CONTROL]["capture"] != found["squared"]["capture"]
+
+
+def test_a_given_k_is_shared_out_among_the_splits():
+    # 2 of 6 rows: of the first split, with 3 rows, the first; of the second the first
+    tested = in_splits([3.0, 0.0, 0.0, 3.0, 3.0, 0.0], {SELECTIVE: [1, 3, 2, 30, 20, 10]}, [0, 0, 0, 1, 1, 1])
+    assert values_of(tested, question=dataclasses.replace(QUESTION, top=2))["precision"] == pytest.approx(0.5)
+
+
 def test_middle_ranks_share_ties():
     assert (Ranking.of(np.array([1.0, 3.0, 3.0])).middle_ranks(np.ones((3, 1)))[:, 0] == [2.5, 1.0, 1.0]).all()
 
@@ -143,22 +188,36 @@ def test_middle_ranks_share_ties():
 # ------------------------------------------------------------------------------------------------------------ resamples
 
 
-def naive(observed, predicted, region):
-    """Some measures of rows that are really there so many times."""
-    inside, chosen = region.holds(observed), region.holds(predicted)
-    error = predicted - observed
+def naive_order(observed, predicted, region):
+    """Precision and rank correlation of one split, and the weight of each."""
+    inside = region.holds(observed)
     k = inside.sum()
+    if not k:
+        return (0.0, 0), (0.0, 0)
     border = np.sort(predicted)[::-1][k - 1]
     sure, tied = predicted > border, predicted == border
     hits = inside[sure].sum() + inside[tied].mean() * (k - sure.sum())
+    if len(set(observed[inside])) == 1:
+        return (hits / k, k), (0.0, 0)
+    same = len(set(predicted[inside])) == 1
+    return (hits / k, k), (0.0 if same else spearmanr(predicted[inside], observed[inside])[0], k)
+
+
+def naive(observed, predicted, region, split):
+    """Some measures of rows that are really there so many times."""
+    inside, chosen = region.holds(observed), region.holds(predicted)
+    error = predicted - observed
+    parts = [naive_order(observed[split == s], predicted[split == s], region) for s in np.unique(split)]
+    values, weights = np.transpose(parts)
+    precision, correlation = np.average(values, axis=1, weights=weights)
     return {
         "loss": 0.5 * np.mean(error**2),
         "mae_observed": np.abs(error[inside]).mean(),
         "bias_predicted": error[chosen].mean(),
         "capture": chosen[inside].mean(),
         "false_high": chosen[~inside].mean(),
-        "precision": hits / k,
-        "rank_correlation": spearmanr(predicted[inside], observed[inside])[0],
+        "precision": precision,
+        "rank_correlation": correlation,
     }
 
 
@@ -169,7 +228,8 @@ def test_intervals_and_gains_are_those_of_resampled_rows(noisy):
     for column in counts.T.astype(int):
         rows = np.repeat(np.arange(len(column)), column)
         table.append({
-            name: naive(noisy.observed[rows], noisy.predicted[name][rows], HIGH) for name in noisy.predicted
+            name: naive(noisy.observed[rows], noisy.predicted[name][rows], HIGH, noisy.split[rows])
+            for name in noisy.predicted
         })  # fmt: skip
     for measure in table[0][SELECTIVE]:
         ours, theirs = (np.array([entry[name][measure] for entry in table]) for name in (SELECTIVE, "squared"))
@@ -289,10 +349,13 @@ def test_nothing_observed_in_the_region_is_nan():
     assert values["false_high"] == 0.5
 
 
-def test_constant_predictions_have_no_order():
-    values = values_of(rows_of([2.0, 3.0, 4.0], {SELECTIVE: [3.0, 3.0, 3.0]}))
-    assert math.isnan(values["rank_correlation"])
-    assert values["precision"] == 1.0
+@pytest.mark.parametrize("weights", [None, np.array([0.1, 0.7, 0.3])])
+def test_constant_predictions_have_no_order(weights):
+    values = values_of(rows_of([2.0, 3.0, 4.0], {SELECTIVE: [3.0, 3.0, 3.0]}, weights=weights))
+    assert values["rank_correlation"] == 0.0
+    assert values["precision"] == pytest.approx(1.0)
+    equal = values_of(rows_of([3.0, 3.0, 3.0], {SELECTIVE: [2.0, 3.0, 4.0]}, weights=weights))
+    assert math.isnan(equal["rank_correlation"])
 
 
 def test_a_prediction_that_the_loss_forbids_is_infinitely_bad():

@@ -9,7 +9,7 @@ import pytest
 from comparison_data import visits
 
 from selmatch.comparison.question import Question
-from selmatch.comparison.reading import read
+from selmatch.comparison.reading import read, separator_of
 from selmatch.comparison.tables import prepare
 
 WISH = {"word": "high", "top": 0.1, "strength": 8.0}
@@ -56,7 +56,6 @@ def test_other_separators_and_an_index_that_was_saved(tmp_path):
     visits().to_csv(path, sep=";")
     rows = rows_of(path)
     assert rows.fingerprint() == rows_of(visits()).fingerprint()
-    assert rows.separator == ";"
     said(rows, "only name the rows", "Unnamed: 0")
 
 
@@ -94,8 +93,25 @@ def test_a_target_that_is_not_there_names_the_nearest():
 
 def test_text_in_the_target_names_the_first_cells_and_their_rows():
     frame = visits().astype({"seconds": object})
-    frame.loc[4, "seconds"], frame.loc[9, "seconds"] = "1,234", "soon"
-    with pytest.raises(ValueError, match=r"'seconds' must be numbers, got '1,234' \(row 5\), 'soon' \(row 10\)\."):
+    frame.loc[4, "seconds"], frame.loc[9, "seconds"] = "1,2", "soon"
+    with pytest.raises(
+        ValueError, match=r"'seconds' must be numbers, got '1,2' \(row 5\), 'soon' \(row 10\)\."
+    ) as told:
+        rows_of(frame)
+    assert "a point before the decimals" in str(told.value)
+
+
+def test_a_target_with_commas_is_read_where_they_have_one_meaning(tmp_path):
+    frame, path = visits(), tmp_path / "europe.csv"
+    frame.to_csv(path, sep=";", decimal=",", index=False)
+    rows = rows_of(path)
+    np.testing.assert_array_equal(rows.scores, frame["seconds"])
+    np.testing.assert_array_equal(column(rows, "interest"), frame["interest"])
+    said(rows, "target column 'seconds'", "a comma before the decimals")
+    frame["seconds"] = [f"{i + 1},{i % 10}50" for i in range(240)]
+    with pytest.raises(
+        ValueError, match=r"without doubt, got '1,050' \(row 1\).*thousands or decimals\? Write a point"
+    ):
         rows_of(frame)
 
 
@@ -175,12 +191,62 @@ def test_text_that_reads_as_numbers_is_used_as_numbers():
     rows = rows_of(frame)
     found = column(rows, "price")
     assert rows.kinds[rows.names.index("price")] == "number"
-    assert np.isnan(found[3])
+    assert found[3] == 1234.0  # others have points before decimals
     assert np.isnan(found[4])
     assert found[5] == 5.5
-    note = said(rows, "'price'", "reads as numbers")
-    assert "'1,234' (row 4)" in note
+    note = said(rows, "'price'", "reads as numbers with commas between thousands")
     assert "n/a" not in note  # a usual word for nothing
+    frame.loc[3, "price"] = "1,2"
+    note = said(rows_of(frame), "'price'", "reads as numbers, and")
+    assert "'1,2' (row 4)" in note
+
+
+@pytest.mark.parametrize(
+    ("spelling", "words"),
+    [
+        (lambda i: f"{37 * i:,}", "commas between thousands"),
+        (lambda i: f"{37 * i}".replace(".", ","), ""),
+        (lambda i: f"${37 * i:,}.00", "the sign '$' and commas between thousands"),
+        (lambda i: f"{37 * i} %", "the sign '%'"),
+        (lambda i: f"{37 * i},5 €", "the sign '€' and a comma before the decimals"),
+        (lambda i: f"{37 * i:,}".replace(",", ".") + ",25", "a comma before the decimals"),
+    ],
+)
+def test_numbers_are_read_as_people_write_them(spelling, words):
+    rows = rows_of(visits().assign(price=[spelling(i) for i in range(240)]))
+    np.testing.assert_array_equal(np.diff(column(rows, "price")), 37.0)
+    if words:
+        said(rows, "'price'", f"reads as numbers with {words}, and")
+
+
+def test_words_among_many_numbers_are_missing():
+    cells = [("unknown" if i % 7 == 0 else f"{i / 8}") for i in range(240)]
+    rows = rows_of(visits().assign(price=cells))
+    assert np.isnan(column(rows, "price")).sum() == 35
+    said(rows, "'price'", "'unknown' (35 cells)")
+    # a few numbers among words are words too
+    rows = rows_of(visits().assign(size=[("large" if i % 3 == 0 else f"{i % 3}") for i in range(240)]))
+    assert rows.kinds[rows.names.index("size")] == "category"
+
+
+@pytest.mark.parametrize("form", ["%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d.%m.%Y %H:%M"])
+def test_other_dates_are_read_where_they_have_one_meaning(form):
+    days = pd.date_range("2024-01-01", periods=240)
+    rows = rows_of(visits().assign(day=days.strftime(form)))
+    np.testing.assert_allclose(column(rows, "day")[[0, -1]], [19723.0, 19962.0])
+    said(rows, "'day' holds dates", "month before the day" if form.startswith("%m") else "day before the month")
+
+
+def test_what_looks_like_numbers_and_is_not_read_is_told():
+    frame = visits()
+    frame["day"] = [f"0{1 + i % 9}/0{1 + i % 7}/2024" for i in range(240)]  # no day after the twelfth decides
+    frame["range"] = [f"{i}-{i + 5}" for i in range(240)]
+    rows = rows_of(frame)
+    assert rows.kinds[rows.names.index("day")] == "category"
+    said(rows, "'day' looks like numbers or dates", "'01/01/2024'", "used as categories")
+    said(rows, "'range' looks like", "'0-5'", "left out")
+    with pytest.raises(ValueError, match=r"numbers or dates such as 2024-05-31, got .* such as '01/01/2024'"):
+        rows_of(frame, time="day")
 
 
 def test_dates_become_numbers_that_grow_with_time():
@@ -197,7 +263,9 @@ def test_infinite_cells_are_missing_with_a_note():
     frame.loc[[2, 3], "interest"] = [np.inf, -np.inf]
     rows = rows_of(frame)
     assert np.isnan(column(rows, "interest")[[2, 3]]).all()
-    said(rows, "'interest' has 2 infinite cells")
+    said(rows, "'interest' has 2 cells that are infinite")
+    frame.loc[[2, 3], "interest"] = [1e39, -3e38]
+    assert rows_of(frame).fingerprint() == rows.fingerprint()
 
 
 def test_copies_of_the_target_are_named_loudly():
@@ -250,7 +318,7 @@ def test_heavy_tails_are_told():
     frame = visits()
     assert not any("heavy tail" in note for note in rows_of(frame).notes)
     frame.loc[0, "seconds"] = 1e5
-    said(rows_of(frame), "heavy tail", "scale='log'")
+    said(rows_of(frame), "heavy tail", "0.83 % of the rows (2)", "scale='log'")
     assert not any("heavy tail" in note for note in rows_of(frame, scale="log").notes)
 
 
@@ -270,6 +338,14 @@ def test_groups_are_sampled_whole():
     rows = rows_of(frame, rows=205, group="user")
     assert len(rows) == 200
     assert (np.bincount(rows.group) == 10).all()
+    frame["user"] = np.where(np.arange(500) < 300, 0, np.arange(500) % 20 + 1)
+    assert len(rows_of(frame, rows=200, group="user")) == 200  # all but the large one, which does not fit
+    for most, words in (
+        (20, "rows must be at least 30, got 20"),
+        (35, "groups of 50 to 50 rows. Allow more rows, 500"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            rows_of(frame.assign(user=np.arange(500) % 10), rows=most, group="user")
 
 
 def test_weights_must_be_numbers_that_are_not_negative():
@@ -278,9 +354,16 @@ def test_weights_must_be_numbers_that_are_not_negative():
     rows = rows_of(frame, weights="weight")
     assert len(rows) == 236
     said(rows, "4 rows with a weight of 0")
+    for size in (1.0, 1e300, 1e-300):
+        np.testing.assert_allclose(rows_of(frame.assign(weight=size), weights="weight").weights, 1.0)
     frame.loc[6, "weight"] = -2.0
     with pytest.raises(ValueError, match=r"'weight' must hold numbers >= 0, got -2 in row 7"):
         rows_of(frame, weights="weight")
+
+
+def test_huge_targets_are_read_without_a_warning():
+    frame = visits()
+    assert rows_of(frame.assign(seconds=1e300 * frame["seconds"])).target.max() > 1e300
 
 
 def test_one_column_plays_one_role():
@@ -322,6 +405,13 @@ def test_files_that_cannot_be_read_say_why(tmp_path):
         read(tmp_path / "raged.csv")
     with pytest.raises(TypeError, match="a frame of pandas or polars, got list"):
         read([1, 2, 3])
+
+
+def test_the_separator_is_the_most_frequent_mark_outside_quotes():
+    assert separator_of('"a,b,c";b;c') == ";"
+    assert separator_of("a;b,c,d") == ","
+    assert separator_of("price, net\tb\tc") == "\t"
+    assert separator_of("alone") == ","
 
 
 def test_a_mark_at_the_start_of_a_file_is_no_part_of_a_name(tmp_path):

@@ -10,9 +10,10 @@ import pytest
 
 import selmatch as sm
 from selmatch.comparison import bootstrap, result, tabulate
-from selmatch.comparison.measures import INTERVALS, KINDS, measures_for
+from selmatch.comparison.measures import INTERVALS, KINDS, cost_sentence, measures_for
 from selmatch.comparison.question import Question
 from selmatch.comparison.result import CONTROL, SELECTIVE, Comparison, Contender, Data, Estimate, Measure, Region, Score
+from selmatch.comparison.sentences import MOST
 from selmatch.comparison.tabulate import shown
 from selmatch.comparison.verdicts import verdict
 
@@ -21,6 +22,8 @@ TITLES = {
     "squared": "squared error",
     "reweighted": "re-weighted squared error",
     "huber": "Huber loss",
+    "quantile": "quantile loss",
+    "log_target": "squared error, log target",
     "lambdarank": "LambdaRank",
     CONTROL: "squared error + constant",
 }
@@ -28,7 +31,17 @@ DATA = Data("visits.csv", 400, 400, ("a",), (), "")
 
 
 def comparison_of(
-    noise, *, rows=400, splits=5, word="high", valid=None, shift=None, grouped=False, seed=0, inside=True
+    noise,
+    *,
+    rows=400,
+    splits=5,
+    word="high",
+    valid=None,
+    shift=None,
+    grouped=False,
+    seed=0,
+    inside=True,
+    scale="target",
 ):
     """A comparison of contenders whose predictions are the observations with so much noise."""
     random = np.random.default_rng(seed)
@@ -43,7 +56,7 @@ def comparison_of(
     region = Region(tuple((low, high) for low, high, _ in loss.wish.regions), f"{word} scores", 0)
     group = np.arange(rows) // 8 if grouped else None
     tested = result.Tested(observed, predicted, np.arange(rows) // 8 % splits, np.arange(rows), group)
-    question = Question("y", {"word": word, "top": 0.2}, resamples=200)
+    question = Question("y", {"word": word, "top": 0.2}, resamples=200, scale=scale)
     contenders = tuple(
         Contender(
             name, TITLES[name], name, trained=name != CONTROL, ordinal=name == "lambdarank",
@@ -74,15 +87,16 @@ def test_it_helps(helped):
     found = helped.verdict
     assert (found.kind, found.winner, found.rival) == ("helps", SELECTIVE, "reweighted")
     against = relative(helped, "squared"), relative(helped, "reweighted")
-    told = [f"{100 * e.value:.1f} % less" for e in against]
+    told = [f"{100 * e.value:.1f} % lower" for e in against]
     ends = [f"({100 * e.low:.1f} to {100 * e.high:.1f} %)" for e in against]
     assert found.headline == (
-        f"The selective loss helps: {told[0]} selective loss than squared error {ends[0]}, "
+        f"The selective loss helps: {told[0]} cost than squared error {ends[0]}, "
         f"{told[1]} than re-weighted squared error {ends[1]}."
     )
     said = " ".join(found.sentences)
     assert "the best of the others on the validation rows, in 5 of 5 splits" in said
     assert found.sentences[-1].startswith("Next: use it.")
+    assert "It is little" not in found.sentences[-1]
 
 
 def test_it_does_not_help():
@@ -91,7 +105,7 @@ def test_it_does_not_help():
     assert (judged.kind, judged.winner, judged.rival) == ("does not help", "reweighted", "reweighted")
     assert share.high < 0
     assert judged.headline == (
-        f"A selective loss does not help here: it ends with {-100 * share.value:.1f} % more selective loss than "
+        f"A selective loss does not help here: it ends with {-100 * share.value:.1f} % higher cost than "
         f"re-weighted squared error ({-100 * share.high:.1f} to {-100 * share.low:.1f} %)."
     )
     assert judged.sentences[-1].startswith("Next: use re-weighted squared error.")
@@ -102,8 +116,8 @@ def test_there_is_no_difference():
     judged, share = found.verdict, relative(found, "squared")
     assert judged.kind == "no difference"
     assert judged.winner == judged.rival == "squared"
-    ends = (f"{100 * abs(end):.1f} % {'more' if end < 0 else 'less'}" for end in (share.low, share.high))
-    assert f"about as much selective loss as squared error (from {' to '.join(ends)})" in judged.headline
+    ends = (f"{100 * abs(end):.1f} % {'higher' if end < 0 else 'lower'}" for end in (share.low, share.high))
+    assert f"about the same cost as squared error (from {' to '.join(ends)})" in judged.headline
     assert "which is simpler" in judged.sentences[-1]
 
 
@@ -117,20 +131,35 @@ def test_few_rows_in_the_region_are_too_little():
 
 def numbers(ours, theirs, gain, splits=((1.0,), (1.1,)), valid=1.0):
     """A comparison in which only the selective loss was measured, with a given gain."""
-    measure = Measure("loss", "selective loss", "words.", "low", "loss", "aim")
     share = Estimate(*(end / theirs if theirs else math.nan for end in gain))
-    scores = {
-        SELECTIVE: {"loss": Score(Estimate(ours, ours, ours), None, splits[0])},
-        "squared": {"loss": Score(Estimate(theirs, theirs, theirs), Estimate(*gain), splits[1], share)},
-    }
-    contenders = tuple(Contender(name, TITLES[name], "", valid=(valid,)) for name in scores)
+    score = Score(Estimate(theirs, theirs, theirs), Estimate(*gain), splits[1], share)
+    return judged({"squared": score}, ours, splits[0], {"squared": valid})
+
+
+def judged(others, ours, splits, valid):
+    """The verdict about scores on one measure, the cost."""
+    measure = Measure("loss", "cost", "words.", "low", "loss", "aim")
+    scores = {SELECTIVE: {"loss": Score(Estimate(ours, ours, ours), None, splits)}}
+    scores |= {name: {"loss": score} for name, score in others.items()}
+    contenders = tuple(Contender(name, TITLES[name], "", valid=(valid.get(name, 1.0),)) for name in scores)
     return verdict(contenders, (measure,), scores, Question("y", {}), DATA)
+
+
+def against(gains, best, disagree=()):
+    """The verdict about gains of the selective loss, whose cost is 1, over others; splits agree but for some."""
+    others = {}
+    for name, (low, high) in gains.items():
+        gain = Estimate((low + high) / 2, low, high)
+        cost = 1.0 + gain.value
+        share = Estimate(*(end / cost for end in (gain.value, low, high)))
+        others[name] = Score(Estimate(cost, cost, cost), gain, (0.5 if name in disagree else cost,) * 5, share)
+    return judged(others, 1.0, (1.0,) * 5, {best: 0.5})
 
 
 def test_a_wide_interval_is_too_little():
     judged = numbers(1.0, 1.1, (0.1, -0.6, 0.6))
     assert judged.kind == "too little data"
-    assert "from 54.5 % more to 54.5 % less" in judged.headline
+    assert "from 54.5 % higher to 54.5 % lower" in judged.headline
     assert numbers(1.0, 1.1, (0.1, -0.4, 0.6)).kind == "no difference"
     assert numbers(1.0, 5.0, (4.0, 1.0, 8.0)).kind == "helps"  # wide, but on one side
 
@@ -153,7 +182,7 @@ def test_without_an_interval_nothing_is_said(gain):
 def test_a_rival_without_any_loss_has_no_percentage():
     judged = numbers(1.0, 0.0, (-1.0, -2.0, -0.5))
     assert judged.kind == "does not help"
-    assert judged.headline.endswith("it ends with no less selective loss than squared error.")
+    assert judged.headline.endswith("it ends with no lower cost than squared error.")
 
 
 def test_alone_there_is_nothing_to_compare_with():
@@ -164,11 +193,59 @@ def test_alone_there_is_nothing_to_compare_with():
     assert "no other loss" in judged.headline
 
 
+def test_squared_error_must_be_clearly_worse():
+    clear, unclear = (0.1, 0.3), (-0.1, 0.3)
+    assert against({"squared": clear, "reweighted": clear}, "reweighted").kind == "helps"
+    found = against({"squared": unclear, "reweighted": clear}, "reweighted")
+    assert (found.kind, found.winner, found.rival) == ("no difference", "squared", "reweighted")
+    assert "on all tested rows, but about the same as squared error" in found.headline
+    assert against({"huber": clear, "reweighted": clear}, "reweighted").kind == "helps"  # it does not compete
+
+
+def test_nobody_may_be_clearly_better():
+    clear, worse = (0.1, 0.3), (-0.3, -0.1)
+    found = against({"squared": clear, "reweighted": clear, "huber": worse}, "reweighted")
+    assert (found.kind, found.winner, found.rival) == ("no difference", "huber", "reweighted")
+    assert re.search(r"but 25\.0 % higher than Huber loss \(12\.5 to 37\.5 %\)\.$", found.headline)
+
+
+@pytest.mark.parametrize(
+    ("gains", "best", "winner"),
+    [
+        # all alike: the simplest
+        ({"squared": (-0.1, 0.1), "reweighted": (-0.1, 0.1), "quantile": (-0.1, 0.1)}, "quantile", "squared"),
+        # squared error clearly worse than the selective loss
+        ({"squared": (0.1, 0.3), "reweighted": (-0.1, 0.1), "quantile": (-0.1, 0.1)}, "quantile", "reweighted"),
+        ({"reweighted": (-0.1, 0.1), "log_target": (-0.1, 0.2), "squared": (0.1, 0.3)}, "reweighted", "log_target"),
+        # the rival clearly better, squared error not clearly worse than the rival, or clearly
+        ({"squared": (-0.2, 0.1), "huber": (-0.3, -0.1)}, "huber", "squared"),
+        ({"squared": (-0.05, 0.1), "huber": (-0.3, -0.1)}, "huber", "huber"),
+        # a simpler one than the selective loss is not there
+        ({"squared": (0.1, 0.3), "quantile": (-0.1, 0.1)}, "quantile", "quantile"),
+    ],
+)
+def test_the_simplest_of_the_best_is_advised(gains, best, winner):
+    found = against(gains, best)
+    assert found.kind != "helps"
+    assert found.rival == best
+    assert found.winner == winner
+    assert found.sentences[-1].startswith(f"Next: use {TITLES[winner]}")
+    if winner != best:
+        assert "the simplest loss that is not clearly worse than the best" in found.sentences[-1]
+
+
+def test_where_only_the_splits_object_the_rival_is_advised():
+    found = against({"squared": (0.2, 0.3), "reweighted": (0.1, 0.3)}, "reweighted", disagree=("reweighted",))
+    assert (found.kind, found.winner) == ("no difference", "reweighted")
+    assert "lower in only 0 of 5 splits" in found.headline
+    assert "until the splits agree" in found.sentences[-1]
+
+
 def test_the_rival_is_chosen_on_the_validation_rows():
     noise = {SELECTIVE: 0.5, "squared": 0.7, "huber": 0.4, CONTROL: 0.1, "reweighted": 0.6}
     found = comparison_of(noise, valid={"squared": 3.0, "huber": 2.0, "reweighted": 1.0, CONTROL: 0.0})
     assert found.verdict.rival == "reweighted"
-    assert any("With Huber loss the selective loss is clearly lower" in said for said in found.verdict.sentences)
+    assert any("With Huber loss the cost is clearly lower" in said for said in found.verdict.sentences)
     missing = comparison_of(noise, valid={"squared": math.nan, "huber": 2.0})
     assert missing.verdict.rival == "huber"
 
@@ -185,8 +262,93 @@ def test_the_price_is_told():
     found = comparison_of(noise, shift={SELECTIVE: 0.4})
     scores = {name: found.scores[name]["false_high"].estimate.value for name in noise}
     assert f"the false-high rate is {shown(scores[SELECTIVE], 'share')} instead of" in said_of(found)
-    assert "the mean absolute error of all rows is" in said_of(found)
-    assert "No price was found" in said_of(comparison_of(noise))
+    errors = {name: [shown(found.scores[name][m].estimate.value) for m in ("mae", "mae_predicted")] for name in noise}
+    for where, ours, theirs in zip(
+        ("the error of all rows", "the error where the prediction is in the region"), *errors.values(), strict=True
+    ):
+        assert f"{where} is {ours} instead of {theirs}" in said_of(found)
+    assert "No price was found in the error of all rows, the error where" in said_of(comparison_of(noise))
+
+
+def test_what_was_bought_is_told():
+    noise = {SELECTIVE: 0.5, "squared": 0.5}
+    found = comparison_of(noise, shift={SELECTIVE: 0.4})
+    ours, theirs = (shown(found.scores[name]["capture"].estimate.value, "share") for name in noise)
+    assert f"It finds {ours} of the region instead of {theirs} with squared error. The price" in said_of(found)
+    assert "It finds" not in said_of(comparison_of(noise, shift={"squared": 0.4}))
+
+
+def test_one_split_tells_nothing_about_chance_in_training():
+    one, two = (comparison_of({SELECTIVE: 0.5, "squared": 0.7}, splits=splits) for splits in (1, 2))
+    warning = "one split shows nothing about chance in training"
+    assert one.verdict.kind == two.verdict.kind == "helps"
+    assert warning in said_of(one)
+    assert "1 of 1" not in said_of(one)
+    assert warning not in said_of(two)
+    assert "in 2 of 2 splits" in said_of(two)
+
+
+@pytest.mark.parametrize(
+    ("shift", "told"),
+    [(0.07, r"0\.0\d+ too high \(about \d[.\d]* % of the target\)"), (1.5, r"1\.\d+ too high \(a factor of 4\.\d\)"),
+     (-0.7, r"0\.[67]\d+ too low \(about 5\d % of the target\)")],
+)  # fmt: skip
+def test_a_bias_of_logarithms_is_told_as_a_share_of_the_target(shift, told):
+    noise = {SELECTIVE: 0.1, "squared": 0.1}
+    assert re.search(told, said_of(comparison_of(noise, shift={SELECTIVE: shift}, scale="log")))
+    assert "of the target" not in said_of(comparison_of(noise, shift={SELECTIVE: shift}))
+
+
+def test_the_first_sentence_is_about_squared_error_and_re_weighting():
+    found = comparison_of({SELECTIVE: 0.5, "squared": 0.7, "reweighted": 0.55, "huber": 0.52, "quantile": 0.6})
+    assert found.verdict.rival == "huber"
+    told = [
+        f"{100 * relative(found, name).value:.1f} % lower than {TITLES[name]}" for name in ("squared", "reweighted")
+    ]
+    assert found.verdict.sentences[0].startswith(f"The cost is {told[0]} (")
+    assert f", and {told[1]} (" in found.verdict.sentences[0]
+    assert "Huber" not in found.verdict.sentences[0]
+
+
+def test_the_headline_is_not_repeated(helped):
+    assert not any("lower than squared error" in sentence for sentence in helped.verdict.sentences)
+
+
+def test_sentences_are_few_and_end_with_the_advice():
+    noise = {SELECTIVE: 9.0, "squared": 8.5, "reweighted": 8.6, "huber": 8.0, "lambdarank": 0.1, CONTROL: 8.0}
+    shift = {SELECTIVE: -1.0, "squared": -3.0}
+    found = comparison_of(noise, grouped=True, shift=shift, valid={"reweighted": 1.0, "squared": 2.0, "huber": 3.0})
+    assert len(found.verdict.sentences) == MOST == 6
+    assert found.verdict.sentences[-1].startswith("Next: ")
+
+
+def test_cost_is_explained(helped):
+    told = cost_sentence(helped)
+    assert told == (
+        "Cost: what you asked for. Mistakes at high scores weigh 8 times as much as elsewhere, on average over your "
+        "rows."
+    )
+    assert told in " ".join(str(helped).split())
+    own = dataclasses.replace(helped, question=Question("y", {}))
+    assert re.fullmatch(
+        r"Cost: the mean of the loss that you gave\. Mistakes at high scores weigh (7\.\d+|8) times .*",
+        cost_sentence(own),
+    )
+    steep = dataclasses.replace(own, loss=sm.MatchingLoss(sm.Exp()), region=Region(((-math.inf, math.inf),), "all", 0))
+    assert "Mistakes at all weigh more than elsewhere" in cost_sentence(steep)  # there is no elsewhere
+
+
+@pytest.mark.parametrize("word", ["high", "low", "middle", "extremes"])
+def test_a_region_of_another_size_is_told(word):
+    grades = np.repeat([0.0, 1.0, 2.0, 3.0, 4.0], 80)
+    found = comparison_of({SELECTIVE: 0.5}, word=word)
+    assert "This region holds" not in cost_sentence(found)
+    loss = sm.focus(word, data=grades, top=0.1)
+    found = dataclasses.replace(found, loss=loss, question=Question("y", {"word": word, "top": 0.1}))
+    held = {"extremes": 40}.get(word, 20)
+    assert cost_sentence(found).endswith(
+        f" This region holds {held} % of the rows, not the 10 % asked for: rows with equal targets stay together."
+    )
 
 
 def test_the_control_is_explained_where_it_wins_only():
@@ -337,3 +499,20 @@ def test_json_has_no_numbers_that_are_none(helped):
     assert found["scores"]["squared"]["loss"]["relative"]["value"] == pytest.approx(relative(helped, "squared").value)
     assert sm.spec.from_dict(found["loss"]) == helped.loss
     assert dataclasses.asdict(helped.verdict)["winner"] == SELECTIVE
+
+
+def test_predictions_no_better_than_a_constant_help_nobody():
+    found = comparison_of({SELECTIVE: 1.4, "squared": 2.2, "reweighted": 2.0})
+    assert found.scores[SELECTIVE]["explained"].estimate.low <= 0.0
+    assert found.scores["reweighted"]["loss"].gain.low > 0.0
+    assert (found.verdict.kind, found.verdict.winner) == ("no difference", "reweighted")
+    assert "one constant does as well" in found.verdict.headline
+
+
+def test_a_small_gain_is_called_small(helped):
+    score = helped.scores["reweighted"]["loss"]
+    small = dataclasses.replace(score, relative=Estimate(0.01, 0.002, 0.017))
+    scores = helped.scores | {"reweighted": helped.scores["reweighted"] | {"loss": small}}
+    judged = verdict(helped.contenders, helped.measures, scores, helped.question, DATA)
+    assert judged.kind == "helps"
+    assert "little, though: who has re-weighted squared error already" in judged.sentences[-1]

@@ -24,7 +24,7 @@ GENERATED = {"generated/gallery/index", "generated/reference/index"}
 sys.path.insert(0, str(DOCS / "_ext"))
 from docstring_prose import in_prose, with_terms  # noqa: E402
 from mathml_formulas import mathml  # noqa: E402
-from public_names import BESIDE, pages  # noqa: E402
+from public_names import BESIDE, GROUPS, pages  # noqa: E402
 
 
 def text_of(page):
@@ -85,12 +85,15 @@ def test_pages_show_no_pictures_from_elsewhere():
 
 def test_the_reference_has_every_public_name():
     written = pages()
-    assert set(written) == {"index.rst", *(f"selmatch.{name}.rst" for name in (*sm.__all__, *BESIDE))}
+    groups = {f"{group.page}.rst" for group in GROUPS}
+    assert len(groups) == len(GROUPS)
+    assert set(written) == {"index.rst", *groups, *(f"selmatch.{name}.rst" for name in (*sm.__all__, *BESIDE))}
     assert len({name.lower() for name in written}) == len(written), "two names are one file on some systems"
     for name in (*sm.__all__, *BESIDE):
         assert f":py:obj:`~selmatch.{name}`" in written["index.rst"]
-        assert f"   selmatch.{name}\n" in written["index.rst"] + "\n"
+        assert sum(f"   selmatch.{name}\n" in written[group] + "\n" for group in groups) == 1
         assert f":: selmatch.{name}" in written[f"selmatch.{name}.rst"]
+    assert all(f"   {group.removesuffix('.rst')}\n" in written["index.rst"] + "\n" for group in groups)
 
 
 def test_the_reference_of_a_module_has_what_it_offers():
@@ -159,6 +162,13 @@ def test_all_formulas_convert():
         (r"a &= b \\ c &= d", "<mtable"),
         (r"\begin{aligned} a &= b \\ c &= d \end{aligned}", "<mtable"),
         ("h(x)", '<mi class="letter">h</mi>'),
+        (r"\mathbb S", ">\U0001d54a</mi>"),
+        (r"\mathbb R", ">\u211d</mi>"),
+        ("h'(x)", '<mi class="letter">h</mi><mo lspace="0" rspace="0">\u2032</mo></mrow>'),
+        ("h_k'", '<mo lspace="0" rspace="0">\u2032</mo></mrow><mi class="letter">k</mi></msub>'),
+        ("y = -x", '<mo form="prefix">\u2212</mo>'),
+        ("(a, -x)", '<mo form="prefix">\u2212</mo>'),
+        ("h'(a) - |x| - 1", "<mo>\u2212</mo>"),
     ],
 )
 def test_formulas_become_what_they_mean(latex, element):

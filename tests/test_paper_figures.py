@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import selmatch as sm
-from selmatch.paper import drawings, sheet
+from selmatch.paper import drawings, score_transforms, sheet, stochastic
 from selmatch.paper.drawings import classes, models, rows, scalar, shapes, transforms
 from selmatch.paper.drawings.panels import as_link, as_scaling, for_classes
 
@@ -448,7 +448,55 @@ def test_straight_and_cosh_scalings_favour_norms_of_one_score():
     assert line.slope(8.0) == pytest.approx(0.5, abs=1e-4)
     ends, centre = cosh.slope(np.array([-3.0, 3.0])), cosh.slope(np.linspace(-1, 1, 41))
     assert ends.min() / centre.max() == pytest.approx(5.44, abs=0.01)  # C105
-    assert cosh.slope(np.linspace(-3.6, 3.6, 400)).min() > 0.0
+    assert cosh.slope(np.linspace(-6.0, 6.0, 400)).min() > 0.0
+    assert cosh.slope(-6.0) < 0.04 * cosh.slope(-3.0)  # high norms on [-3, 3] only
+
+
+@pytest.mark.parametrize("name", [*ONE_SCORE, *WITH_LINKS])
+def test_every_panel_shows_the_same_scores(drawn, name):
+    assert {ax.get_xlim() for ax in drawn[name].axes} == {(-6.0, 6.0)}
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_scores_are_named_wherever_they_change(drawn, name):
+    columns = {}
+    for ax in drawn[name].axes:
+        *block, row, title = ax.get_label().split(" / ")
+        if row != "surface":
+            columns.setdefault((*block, title), []).append((row, ax.get_xlabel()))
+    for found in columns.values():
+        assert found[-1][1]
+        for row, label in found:  # those without a name have it from the next one below
+            label = label or next(label for _, label in found[found.index((row, label)) :] if label)
+            kind = "z" if row in ("scaling", "probability", "link") else "s"
+            assert kind in label, (row, label)
+
+
+def test_galleries_say_which_classes_move(drawn):
+    for name in GALLERIES:
+        one, together = (axes_of(drawn[name], row)[0] for row in ("projections", "together"))
+        assert one.get_ylabel().startswith("one of 3 moves")
+        assert together.get_ylabel().startswith("all 3 move")
+        assert together.get_xlabel() == rows.PREDICTED_TOGETHER
+
+
+def test_surfaces_are_seen_from_the_side_of_their_valley(drawn):
+    for ax, column in pairs(drawn, "relative_sensitivity", "surface"):
+        angle = np.deg2rad(ax.azim)
+        towards = np.array([np.cos(angle), np.sin(angle)])
+        corners = np.array([[0.0, 0.0], [6.5, 6.5], [6.5, 0.0], [0.0, 6.5]])
+        near, far = (corners[find(corners @ towards)] for find in (np.argmax, np.argmin))
+        assert column.loss(near, np.array(column.observed)) <= column.loss(far, np.array(column.observed))
+
+
+def test_the_legend_of_single_predictions_covers_no_curve(drawn):
+    figure = drawn["match_stochastic"]
+    figure.canvas.draw()
+    for ax in figure.axes:
+        box = ax.get_legend().get_window_extent()
+        for line in ax.lines:
+            points = line.get_transform().transform(np.asarray(line.get_xydata()))
+            assert not any(box.contains(x, y) for x, y in points), line.get_label()
 
 
 def test_the_softmax_turns_some_scalings_into_something_else():
@@ -471,13 +519,13 @@ def test_the_softmax_turns_some_scalings_into_something_else():
 
 
 def test_underspecified_models_are_trained_to_the_optimum(drawn):
-    assert [fit.weights for fit in models.FITS] == [
+    assert [fit.weights for _, fit in models.FITS] == [
         pytest.approx([1.0, 0.0], abs=2e-3),  # C121
         pytest.approx([0.0, 1.0], abs=2e-3),
         pytest.approx([0.19895039081878660818, 1.3615127912969354431], abs=1e-12),
         pytest.approx([1.3615127912969354431, 0.19895039081878660818], abs=1e-12),  # C123: the mirror image
     ]
-    for ax, fit in zip(axes_of(drawn["underspecification"], "predictions"), models.FITS, strict=True):
+    for ax, (_, fit) in zip(axes_of(drawn["underspecification"], "predictions"), models.FITS, strict=True):
         labels, predictions = np.asarray(ax.lines[-1].get_xydata()).T
         np.testing.assert_array_equal(labels, fit.examples.labels)
         np.testing.assert_allclose(predictions, fit.examples.features @ fit.weights)
@@ -487,7 +535,7 @@ def test_underspecified_models_are_trained_to_the_optimum(drawn):
 
 def test_pairs_merge_where_the_loss_looks_and_only_there():
     apart = []
-    for fit in models.FITS:
+    for _, fit in models.FITS:
         gaps = np.abs(fit.predictions[::2] - fit.predictions[1::2])
         labels = fit.examples.labels[::2]
         apart.append((gaps[labels < 0].max(), gaps[labels > 0].max()))
@@ -511,7 +559,7 @@ def test_predictions_for_varying_scores_follow_the_large_ones(drawn):
         np.testing.assert_allclose(two[:, 1] - 2.0, zero[:, 1], atol=1e-12)  # C126
         np.testing.assert_allclose(zero[1:, 1], np.log(np.cosh(alpha * zero[1:, 0])) / alpha, rtol=1e-9)
     assert at(solid[2], 1.5) == pytest.approx(1.1546643, abs=1e-6)
-    shifted = models.exponential(2.0, beta=4.0).minimiser([-1.5, 1.5])
+    shifted = stochastic.for_two_scores(2.0, 0.0, 1.5, beta=4.0)
     assert shifted == pytest.approx(1.1546643, abs=1e-7)
 
 
@@ -529,24 +577,27 @@ def test_the_links_of_invalid_transforms_fall_where_they_are_shaded(drawn):
     assert found["exp(sigmoid(z))"][0] == pytest.approx(0.2, abs=0.1)  # C115
     assert found["softplus(z)"][0] == pytest.approx(0.87, abs=0.15)
     z = np.array([-0.9, -0.5, 0.5, 0.9, 1.0, 1.1])
-    assert transforms.link_of("abs(z)^2")(z)[2:] == pytest.approx([0.8, 0.994, 1.0, 0.995], abs=1e-3)  # C114
-    assert transforms.link_of("sinh(abs(z))", 0.5)(z) == pytest.approx(np.tanh(z), abs=1e-12)
+    assert score_transforms.link_of(score_transforms.SQUARE)(z)[2:] == pytest.approx(
+        [0.8, 0.994, 1.0, 0.995], abs=1e-3
+    )  # C114
+    assert score_transforms.link_of(score_transforms.SINH_OF_NORM, 0.5)(z) == pytest.approx(np.tanh(z), abs=1e-12)
 
 
 # ------------------------------------------------------------------------------------------------------------ the page
 
 
 def test_claims_are_grouped_by_verdict():
-    from selmatch.paper.records import ERRATUM, HOLDS
+    from selmatch.paper.records import ERRATUM, HOLDS, OURS
 
-    def claim(name, verdict):
-        return sm.paper.Claim(name, "here", "so", verdict, "", lambda: sm.paper.Evidence(True, "seen"))
+    def claim(name, verdict, where="here"):
+        return sm.paper.Claim(name, where, "so", verdict, "", lambda: sm.paper.Evidence(True, "seen"))
 
-    found = [(claim("C01", HOLDS), None), (claim("C09", ERRATUM), None)]
-    errata, conditions, holds = sheet.grouped(found)
+    found = [(claim("C01", HOLDS), None), (claim("C09", ERRATUM), None), (claim("C40", HOLDS, OURS), None)]
+    errata, conditions, holds, ours = sheet.grouped(found)
     assert [row[0].id for row in errata.rows] == ["C09"]
     assert not conditions.rows
     assert [row[0].id for row in holds.rows] == ["C01"]
+    assert [row[0].id for row in ours.rows] == ["C40"]
 
 
 def test_captions_name_claims_of_the_ledger_and_errata_are_errata():
@@ -610,6 +661,24 @@ def test_the_contact_sheet_shows_tables_examples_and_every_claim(page):
     assert text.count("✓ yes") == len(ledger.claims())
     assert all(f'id="table-{table.name}"' in text for table in tables.tables())
     assert all(f'src="example_{example.name}.svg"' in text for example in examples.examples())
+    assert "126\nstatements of the paper, of which 23 are errata, and 3 findings of ours" in text
+    section = text.partition('<section id="ours"')[2]
+    assert re.findall(r'<tr id="(C\d+)"', section) == ["C40", "C42", "C58"]
+    assert '<th scope="col" class="text">Ours, not in the paper</th>' in section
+    assert "The paper says" not in section
+
+
+def test_pictures_are_described_and_wide_ones_have_the_whole_width(page):
+    text = page[0].read_text(encoding="utf-8")
+    assert (
+        'alt="The best prediction for scores that vary. Link exp(alpha z); the loss asks for the inverse link of'
+        in text
+    )
+    assert '<figure id="reweighting" style="grid-column:1/-1">' in text  # four columns
+
+
+def test_the_page_has_the_same_line_ends_everywhere(page):
+    assert b"\r" not in page[0].read_bytes()  # on Windows too
 
 
 def test_saved_figures_name_no_outside_place(page):

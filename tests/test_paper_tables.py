@@ -66,6 +66,52 @@ def test_sensitivities_of_the_table_of_scalings(name, values):
     assert entry.sensitivities == pytest.approx(values, rel=2e-3)
 
 
+def test_other_shapes_of_the_table_of_scalings_are_measured():
+    others = [entry for entry in tables.entries("scalings") if entry.name.startswith("other shape")]
+    assert [entry.measured.focus for entry in others] == ["low norms"] * 2 + ["high norms"] * 2
+    assert others[1].sensitivities == pytest.approx((0.1, 1.0, 0.1))  # 1 / (1 + z^2)
+
+
+def test_no_entry_is_without_a_claim():
+    for table in tables.tables():
+        claims = table.columns.index("claim" if table.name == "links" else "claims")
+        assert all(row[claims].startswith("C") for row in table.rows), table.name
+
+
+CONDITIONS = {
+    "decomposed σ(z)": "h steep at 0",
+    "square": "h steep alike everywhere",
+    "standard Softmax": "q steep nowhere, p_k large at 3",
+    "q = sinh(z)": "q steep at −3 and 3, p_k large at −3 and 3",
+    "q = tanh(z)": "q steep at 0, p_k large at −3 and 3",  # they disagree
+    "q = tanh(z − 3)": "q steep at 3, p_k large at −3",
+    "q = σ(z − 2)": "q steep at 3, p_k large at 3",
+    "q = σ(z + 3)": "q steep at −3, p_k large at 3",
+    "q = −exp(−z)": "q steep at −3, p_k large at −3",
+}
+
+
+def test_basic_conditions_are_measured():
+    regions = {entry.name: entry.condition for entry in tables.entries("mc_requirements") if entry.asks_for_a_region}
+    assert {name: regions[name] for name in CONDITIONS} == CONDITIONS
+    others = {(entry.wanted, entry.name): entry.condition for entry in tables.entries("mc_requirements")}
+    assert others["clips low scores", "Q = SmeLU(z)"] == "q(−3) = 0"
+    assert others["clips low scores", "q = exp(z)"] == "q(−3) = 0.0498"
+    assert others["p increases", "q = sinh(z)"] == "p_k rises and falls"
+    assert others["symmetric", "decomposed sinh(z)"] == "h is odd"
+    assert others["symmetric", "decomposed exp(z)"] == "h is not odd"
+    assert others["symmetric", "q = σ(z)"] == "q is not odd"
+
+
+def test_losses_that_ignore_shifts_have_no_region_of_their_own():
+    found = {row[1]: row[4] for row in tables.tables()[2].rows if row[0] == "high scores"}
+    numbers = "0.00235, 0.0451, 0.0472"
+    assert found["standard Softmax"] == f"shift invariant: no region of its own (classes at −3, 0, 3: {numbers})"
+    assert found["square"].startswith("shift invariant")
+    assert found["q = exp(z)"].startswith("high scores")
+    assert found["decomposed exp(z)"].startswith("high scores")  # its shares ignore shifts, its size does not
+
+
 def test_shares_of_sensitivity_under_shifts():
     moves = {entry.name: entry.share_moves for entry in tables.entries("mc_requirements") if "shift" in entry.wanted}
     assert moves["q = exp(z/2)"] == pytest.approx(1.0 - 0.7814, abs=1e-3)
@@ -203,6 +249,21 @@ def test_drawn_losses_are_those_of_the_example():
     x, y = curve.get_xydata().T
     np.testing.assert_allclose(y, examples.age_loss()(x, np.full(x.shape, 10.0), reduction="none"), atol=1e-9)
     plt.close(figure)
+
+
+def test_neighbouring_ratings_are_seen_although_they_share_their_losses():
+    import matplotlib.pyplot as plt
+
+    figure = examples.RATINGS.draw()
+    curves = [line for line in figure.axes[1].lines if len(line.get_xdata()) > 2]
+    one, two, three, four, five = (line.get_linewidth() for line in curves)
+    assert one > two + 1.0
+    assert four > five + 1.0
+    assert two == three == five
+    squares = [line for line in examples.AGE.draw().axes[1].lines if line.get_label() == "squared error"]
+    x, y = squares[0].get_xydata().T
+    np.testing.assert_allclose(y, 0.5 * (x - 40.0) ** 2, atol=1e-9)
+    plt.close("all")
 
 
 def test_unknown_examples_are_refused():

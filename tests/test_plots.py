@@ -2,6 +2,9 @@
 
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import matplotlib
 import numpy as np
@@ -9,15 +12,19 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.ticker import ScalarFormatter
 
 import selmatch as sm
 from conftest import CURVES, JUMPING, VECTORS
 from selmatch import plots
 from selmatch.comparison.result import Estimate
-from selmatch.plots.domains import jumps_in, shown, traced, typical_scores
+from selmatch.plots.diagnostics import far_rows
+from selmatch.plots.domains import jumps_in, shown, traced, typical_observations, typical_scores
+from selmatch.plots.style import short_numbers
 
 SOFTMAX = sm.CompositeSoftmax(sm.Sinh().affine(alpha=0.5, beta=-1.0))
 SCORES = (-3.0, 0.0, 3.0)
+SCORES_OF_GRADES = (0.0, 2.0, 4.0)
 
 
 @pytest.fixture(autouse=True)
@@ -298,6 +305,61 @@ def test_gains_are_points_with_intervals(ax):
     assert list(ax.lines[6].get_xdata()) == [0.0, 0.0]
 
 
+def test_few_observed_values_are_groups_of_their_own(ax):
+    observed = np.array([0.0, 0.0, 0.0, 1.0, 4.0, 4.0])
+    scores = observed + np.array([1.0, 2.0, 3.0, 5.0, -1.0, 2.0])
+    plots.error_by_decile(observed, {"model": scores}, ax=ax, by="observation", weights=[1.0, 1.0, 2.0, 1.0, 1.0, 3.0])
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), [9.0 / 4.0, 5.0, 7.0 / 4.0], rtol=1e-15)
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["0", "1", "4"]
+    assert ax.get_xlabel() == "observed score"
+
+
+def test_rows_that_reach_far_are_cut_off_with_an_arrow(ax):
+    estimates = {
+        "squared": (5.1, 3.9, 6.3),
+        "reweighted": (0.7, 0.1, 1.5),
+        "raw": (62.0, 60.0, 64.0),
+        "low": (-50.0, -51.0, 1.0),
+    }
+    assert far_rows(estimates) == ("raw", "low")
+    plots.gains(estimates, ax=ax)
+    left, right = ax.get_xlim()
+    assert -5.0 < left < 0.0
+    assert 6.3 < right < 10.0
+    arrows = [line for line in ax.lines if line.get_label() == "_far"]
+    assert [(arrow.get_marker(), *arrow.get_xydata()[0]) for arrow in arrows] == [(">", right, 2.0), ("<", left, 3.0)]
+    assert [text.get_text() for text in ax.texts] == ["62", "-50"]
+
+
+@pytest.mark.parametrize("reaches", [(5.0, 6.0, 7.0), (0.001, 5.0, 6.0, 7.0), (1.5, 6.3), (0.0, 0.0)])
+def test_rows_of_similar_reach_are_all_seen(reaches):
+    assert far_rows({str(reach): (0.5 * reach, 0.0, reach) for reach in reaches}) == ()
+
+
+def test_a_row_without_an_interval_can_be_cut_off_too(ax):
+    nothing = float("nan")
+    plots.gains({"near": (1.0, 0.5, 1.5), "empty": (nothing,) * 3, "far": (40.0, nothing, nothing)}, ax=ax)
+    assert [line.get_ydata()[0] for line in ax.lines if line.get_label() == "_far"] == [2.0]
+
+
+@pytest.mark.parametrize("name", ["short", "a name that takes the room of two others"])
+def test_legends_cover_no_line(predictions, name):
+    observed, predicted = predictions
+    predicted = {name: predicted["zoe"], "adam": predicted["adam"]}
+    for draw in (
+        lambda ax: plots.error_by_decile(observed, predicted, ax=ax),
+        lambda ax: plots.murphy(observed, predicted, sm.Sinh(), ax=ax),
+        lambda ax: plots.reliability(observed, predicted, sm.Sinh(), ax=ax),
+    ):
+        figure = Figure(figsize=(4.0, 3.0), layout="constrained")
+        ax = figure.subplots()
+        draw(ax)
+        figure.draw_without_rendering()
+        legend, label = ax.get_legend().get_window_extent(), ax.xaxis.label.get_window_extent()
+        assert legend.y1 <= label.y0 < ax.bbox.y0
+        assert legend.y0 >= 0.0
+
+
 # ------------------------------------------------------------------------------------------------------ overviews
 
 
@@ -325,6 +387,33 @@ def test_every_potential_has_an_overview(potential):
 def test_overviews_of_unusual_losses_can_be_saved(loss, tmp_path):
     plots.overview(loss, dark=True).savefig(tmp_path / "loss.svg")
     assert "<svg" in (tmp_path / "loss.svg").read_text(encoding="utf-8")
+
+
+def test_an_overview_draws_scores_of_the_data():
+    scores = np.random.default_rng(0).lognormal(3.0, 1.3, 2000)
+    loss = sm.focus("extremes", data=scores)
+    _, looks, costs = [ax for ax in plots.overview(loss, data=scores).axes if ax.get_title(loc="left")]
+    marks = [line.get_xdata()[0] for line in costs.lines[1::2]]
+    low, high = (region[:2] for region in loss.wish.regions)
+    assert len(marks) == 3
+    assert low[0] <= marks[0] <= low[1]
+    assert marks[1] == pytest.approx(np.median(scores), rel=0.01)
+    assert high[0] <= marks[2] <= high[1]
+    bars = [bar.get_segments()[0] for bar in looks.collections if bar.get_label() == "_bar"]
+    assert [(bar[0][0], bar[1][0]) for bar in bars] == [
+        (max(low[0], looks.get_xlim()[0]), low[1]), (high[0], looks.get_xlim()[1])
+    ]  # fmt: skip
+    assert looks.get_ylim()[1] > 1.0
+
+
+def test_svg_files_have_a_prime_that_every_font_has(tmp_path):
+    with plots.theme():
+        plots.overview(sm.Sinh()).savefig(tmp_path / "overview.svg")
+        plots.link(sm.Sinh()).figure.savefig(tmp_path / "link.svg")
+    for name in ("overview.svg", "link.svg"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert "\N{PRIME}" in text
+        assert "cmsy10" not in text
 
 
 def test_labels_have_links_of_their_own(ax):
@@ -358,6 +447,28 @@ def test_typical_scores():
     assert typical_scores(-4.0, 4.0) == SCORES
     assert typical_scores(0.0, 1000.0) == (100.0, 500.0, 900.0)
     assert len(set(typical_scores(1e6, 1e6 + 1e-3))) == 3
+
+
+def test_typical_observations():
+    scores = np.random.default_rng(0).normal(size=1000)
+    low, middle, high = typical_observations(scores)
+    np.testing.assert_allclose((low, middle, high), np.quantile(scores, (0.1, 0.5, 0.9)), rtol=0.01)
+    inside = np.median(scores[scores > 2.0])
+    assert typical_observations(scores, [(2.0, np.inf)]) == (low, middle, float(f"{inside:.3g}"))
+    assert len(typical_observations(scores, [(k, k + 0.5, 1.0) for k in range(-2, 2)])) == 4
+    assert typical_observations(np.array([0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 4.0])) == SCORES_OF_GRADES
+    assert typical_observations(np.array([0.0, 1.0, 1.0])) == (0.0, 1.0)
+    near = 1e6 + 1e-3 * scores
+    assert len(typical_observations(near)) == 3
+
+
+@pytest.mark.parametrize("axis", ["x", "y"])
+def test_large_numbers_are_short(ax, axis):
+    ax.set(**{f"{axis}lim": (0.0, 40_000.0)})
+    short_numbers(ax)
+    short, plain = (ax.xaxis, ax.yaxis) if axis == "x" else (ax.yaxis, ax.xaxis)
+    assert short.get_major_formatter()(20_000.0) == "20\N{THIN SPACE}k"
+    assert isinstance(plain.get_major_formatter(), ScalarFormatter)
 
 
 @pytest.mark.parametrize(
@@ -402,6 +513,21 @@ def test_the_theme_gives_back_what_was_set():
         assert not matplotlib.rcParams["axes.spines.top"]
     with pytest.raises(RuntimeError), plots.theme():
         raise RuntimeError
+    assert matplotlib.rcParams == before
+
+
+def test_themes_of_several_threads_do_not_mix():
+    before = matplotlib.rcParams.copy()
+    meet = threading.Barrier(4)
+
+    def drawn(dpi):
+        meet.wait()
+        with plots.theme(settings={"figure.dpi": dpi}):
+            time.sleep(0.005)  # without a lock the others come in now
+            return matplotlib.rcParams["figure.dpi"]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(drawn, (50.0, 60.0, 70.0, 80.0))) == [50.0, 60.0, 70.0, 80.0]
     assert matplotlib.rcParams == before
 
 

@@ -9,9 +9,12 @@ import os
 import re
 import subprocess
 import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -19,7 +22,7 @@ from matplotlib.figure import Figure
 import selmatch as sm
 from selmatch import report, spec
 from selmatch.comparison import result
-from selmatch.comparison.measures import KINDS
+from selmatch.comparison.measures import KINDS, cost_sentence
 from selmatch.comparison.question import Question
 from selmatch.comparison.result import (
     CONTROL,
@@ -34,7 +37,7 @@ from selmatch.comparison.result import (
     Verdict,
 )
 from selmatch.comparison.tabulate import MISSING, rows, shown
-from selmatch.report import method, pages, palette, pictures, tables
+from selmatch.report import illustrations, method, pages, palette, pictures, tables, units
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -61,7 +64,7 @@ def contenders(names=("squared", "reweighted")) -> tuple[Contender, ...]:
 
 
 MEASURES = (
-    Measure("selective_loss", "selective loss", "The mean of the loss that you asked for.", "low", "loss", "aim"),
+    Measure("loss", "cost", "The mean of the loss that you asked for.", "low", "loss", "aim"),
     Measure("mae_predicted", "error, predicted inside", "Mean error of rows you pick.", "low", "score", "predicted"),
     Measure("mae_observed", "error, observed inside", "Can be cheated.", "low", "score", "observed"),
     Measure("bias", "bias", "Mean of prediction minus observation.", "zero", "score", "bias"),
@@ -423,8 +426,8 @@ def test_the_best_and_what_is_clear_are_marked_by_words(text, comparison):
             assert ("★ best" in words) == cell.best
             assert ("▽ worse" in words) == (cell.against == "worse")
             assert ("△ better" in words) == (cell.against == "better")
-    assert "★ best" in cells["selective_loss", SELECTIVE][1]
-    assert "▽ worse" in cells["selective_loss", CONTROL][1]
+    assert "★ best" in cells["loss", SELECTIVE][1]
+    assert "▽ worse" in cells["loss", CONTROL][1]
 
 
 def test_gains_are_told_with_their_splits(text, comparison):
@@ -437,6 +440,46 @@ def test_gains_are_told_with_their_splits(text, comparison):
         assert gain.reading in row
     assert len(tables.gains(comparison)) == 3
     assert {gain.won for gain in tables.gains(comparison)} == {3}
+
+
+def test_gains_say_who_is_better():
+    plain = comparison_of()
+    gains = {"squared": (0.2, 0.1, 0.3), "reweighted": (0.1, -0.1, 0.3), CONTROL: (-0.2, -0.3, -0.1)}
+    scores = {
+        name: {**found, "loss": dataclasses.replace(found["loss"], gain=Estimate(*gains[name]))}
+        if name in gains
+        else found
+        for name, found in plain.scores.items()
+    }
+    readings = [gain.reading for gain in tables.gains(comparison_of(scores=scores))]
+    assert readings == ["selective clearly better", "undecided", "the other clearly better"]
+
+
+def test_cost_is_explained_above_the_verdict(text, parsed, comparison):
+    assert parsed.one("p", **{"class": "cost"}) == cost_sentence(comparison)
+    assert text.index('<p class="cost">') < text.index('id="verdict"')
+    assert "weigh 8 times as much as elsewhere" in cost_sentence(comparison)
+    facts = [words for _, words in parsed.all("dd")]
+    assert "8 times as much as elsewhere, on average" in facts
+
+
+def test_the_measure_is_called_cost_and_the_contender_selective_loss(parsed, comparison):
+    drawn = {words: attributes for attributes, words in parsed.all("svg")}
+    (forest,) = [words for words in drawn if "The selective loss against each other loss" in words]
+    assert "% lower cost than with this one" in forest
+    assert "by the cost," in " ".join(words for _, words in parsed.all("p"))
+    assert "the cost, for all of them" in " ".join(method.sentences(comparison))
+    words = " ".join(words for _, words in parsed.all("p"))
+    assert "less selective loss" not in words + forest
+
+
+@pytest.mark.usefixtures("without_pictures")
+@pytest.mark.parametrize("kind", ["helps", "no difference"])
+def test_the_program_trains_whom_the_verdict_advises(kind):
+    verdict = Verdict(kind, "A headline.", (), "reweighted", "squared")
+    headings = [words for _, words in Page(report.html(comparison_of(verdict=verdict))).all("h3")]
+    assert "A program that trains the loss we advise: reweighted loss" in headings
+    assert not any("winner" in words for words in headings)
 
 
 def test_the_loss_in_the_page_is_the_loss(parsed, comparison):
@@ -519,7 +562,8 @@ def test_links_that_end_are_drawn_where_they_are_finite():
         ({"time": "day"}, "ordered by day"),
         ({"split": "part"}, "column part says"),
         ({"group": "query"}, "same query stay together"),
-        ({"scale": "log"}, "logarithm of the target"),
+        ({"scale": "target"}, "A score is the target itself"),
+        ({"scale": "log"}, "A score is log(target), "),
         ({"model": "linear"}, "a linear model"),
         ({"splits": 1}, "1 split:"),
     ],
@@ -529,7 +573,108 @@ def test_the_method_says_how_rows_were_split(changes, words):
     assert words in " ".join(method.sentences(comparison_of(question=question)))
 
 
+# -------------------------------------------------------------------------------------------- logarithms, grades, edges
+
+
+#: what the engine notes where the target has zeros
+LOG1P = "Scores are log(1 + target), since the target has zeros."
+
+
+def logarithmic(notes: tuple[str, ...]) -> Comparison:
+    plain = comparison_of()
+    return comparison_of(
+        question=dataclasses.replace(plain.question, scale="log"), data=dataclasses.replace(plain.data, notes=notes)
+    )
+
+
+@pytest.mark.parametrize(
+    ("notes", "words", "back"),
+    [((), "log(target), ", np.exp), ((LOG1P,), "log(1 + target), ", np.expm1)],
+    ids=["log", "log1p"],
+)
+def test_a_logarithm_is_called_what_it_is(notes, words, back):
+    found = logarithmic(notes)
+    assert units.score(found).startswith(words)
+    assert units.of_target(found, 2.0) == f"2.000 (the target {shown(back(2.0))})"
+    assert f"A score is {words}" in method.sentences(found)[0]
+
+
+def test_errors_of_logarithms_have_their_unit(text):
+    page_text = report.html(logarithmic((LOG1P,)))
+    page = Page(page_text)
+    assert f"Errors and biases of scores are in {units.LOG_UNITS}." in [words for _, words in page.all("li")]
+    assert "mean absolute error, log units" in page_text
+    marked = {
+        attributes["data-measure"]: "log units" in words
+        for attributes, words in page.all("tr")
+        if "data-measure" in attributes
+    }
+    assert marked == {measure.name: measure.unit == "score" for measure in MEASURES}
+    assert "(the target " in page.one("section", id="bias")
+    assert "log units" not in text
+
+
+def test_the_words_about_log_units_are_true():
+    tenth, two = math.expm1(0.1), math.exp(0.7)
+    assert (
+        units.LOG_UNITS
+        == f"log units: 0.1 is about {round(100.0 * tenth, -1):.0f} % of the target, 0.7 is a factor of {two:.0f}"
+    )
+
+
+def test_grades_are_drawn_from_the_lowest_to_the_highest():
+    plain = comparison_of()
+    grades = np.random.default_rng(0).choice(5, 400, p=(0.6, 0.2, 0.1, 0.06, 0.04)).astype(float)
+    predicted = {name: grades + 0.3 for name in plain.tested.predicted}
+    tested = dataclasses.replace(plain.tested, observed=grades, predicted=predicted)
+    region = result.Region(((1.5, math.inf),), "scores from 1.5 up", int((grades >= 2.0).sum()))
+    found = comparison_of(loss=sm.focus("high", data=grades), tested=tested, region=region)
+    costs = illustrations.design(found)[2]
+    assert [score for score in range(5) if f">observed {score}<" in costs.svg] == [0, 2, 4]
+    assert costs.caption.startswith("For three typical observations")
+    by_observation = illustrations.quality(found)[1]
+    assert "for each value that was observed" in by_observation.caption
+    assert "observed score" in by_observation.svg
+    assert "decile" not in by_observation.svg
+
+
+def test_the_number_of_curves_is_told():
+    plain = comparison_of()
+    yes_or_no = (plain.tested.observed > 20.0).astype(float)
+    tested = dataclasses.replace(plain.tested, observed=yes_or_no)
+    found = comparison_of(loss=sm.MatchingLoss(sm.Sinh()), tested=tested, region=result.Region(((1.0, 1.0),), "1", 1))
+    assert illustrations.design(found)[2].caption.startswith("For two typical observations")
+
+
+def test_the_caption_tells_of_rows_that_are_cut_off():
+    plain = comparison_of()
+    assert "arrow" not in illustrations.gains(plain).caption
+    for name, share in {"squared": 0.05, "reweighted": 0.007, CONTROL: 0.6}.items():
+        relative = Estimate(share, share - 0.01, share + 0.01)
+        plain.scores[name]["loss"] = dataclasses.replace(plain.scores[name]["loss"], relative=relative)
+    drawn = illustrations.gains(plain)
+    assert "An arrow is a row that goes on beyond the edge" in drawn.caption
+    assert ">60<" in drawn.svg
+
+
 # ------------------------------------------------------------------------------------------------------ pages, pictures
+
+
+def test_threads_write_equal_reports_and_leave_the_settings(comparison, text):
+    before = dict(matplotlib.rcParams)
+    filters = list(warnings.filters)
+    with ThreadPoolExecutor(4) as pool:
+        written = list(pool.map(report.html, [comparison] * 4))
+    assert all(one == text for one in written)
+    assert dict(matplotlib.rcParams) == before
+    assert warnings.filters == filters
+
+
+def test_the_colours_of_figures_have_names_on_the_page():
+    from selmatch.plots import COLOURS
+
+    assert set(palette.NAMES_OF_COLOURS) == {colour.lower() for name, colour in COLOURS.items() if name != "black"}
+    assert set(palette.NAMES_OF_COLOURS.values()) <= set(palette.LIGHT)
 
 
 def test_a_body_that_is_text_is_escaped():

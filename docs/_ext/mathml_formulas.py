@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import unicodedata
 from html import escape
 from typing import Any
+from xml.etree import ElementTree
 
 from docutils import nodes
 from latex2mathml.converter import convert
@@ -15,8 +18,14 @@ logger = logging.getLogger(__name__)
 #: what comes out as it stands: a command, or the ampersand of an environment
 _UNKNOWN = re.compile(r"<mi>(\\\w+|&)</mi>")
 
-#: a variable of one letter: the style sheet slants it, since few fonts have the slanted h of Unicode
-_LETTER = re.compile(r"<mi>(&#x[0-9A-F]+;|\w)</mi>")
+_SPACE = "http://www.w3.org/1998/Math/MathML"
+ElementTree.register_namespace("", _SPACE)  # names of elements as HTML has them
+_PRIMES = frozenset("\u2032\u2033\u2034\u2057")
+_SIGNS = frozenset("+-\u2212\u00b1\u2213")
+#: operators behind which a minus is between two things
+_CLOSING = frozenset(")]}|!\u2016\u221e\u27e9\u2309\u230b") | _PRIMES
+#: elements that say nothing: a minus behind them may well be the first sign of something
+_GAPS = ("mspace", "mtext")
 
 
 def mathml(latex: str, *, block: bool) -> str:
@@ -31,7 +40,51 @@ def mathml(latex: str, *, block: bool) -> str:
     converted = convert(latex, display="block" if block else "inline")
     if unknown := _UNKNOWN.search(converted):
         raise ValueError(f"latex2mathml does not understand {unknown[1]}.")
-    return _LETTER.sub(r'<mi class="letter">\1</mi>', converted)
+    tree = ElementTree.fromstring(converted)
+    for element in list(tree.iter()):
+        _slant(element)
+        _raise_prime(element)
+        _tell_signs(element)
+    return ElementTree.tostring(tree, encoding="unicode")
+
+
+def _kind(element: ElementTree.Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def _slant(element: ElementTree.Element) -> None:
+    """Mark a variable of one letter: the style sheet slants it, since few fonts have the slanted h of Unicode."""
+    text, variant = element.text or "", element.get("mathvariant")
+    if _kind(element) != "mi" or len(text) != 1 or not text.isalpha():
+        return
+    if variant is None:
+        element.set("class", "letter")
+    elif variant == "double-struck" and text.isascii() and text.isupper():
+        # browsers no longer make it of a plain letter
+        name = f"DOUBLE-STRUCK CAPITAL {text}"
+        element.text = unicodedata.lookup(name if text in "CHNPQRZ" else f"MATHEMATICAL {name}")
+
+
+def _raise_prime(element: ElementTree.Element) -> None:
+    """Put a prime beside its letter: fonts have it small and high already, and as a superscript it is a speck."""
+    if _kind(element) not in ("msup", "msubsup") or element[-1].text not in _PRIMES:
+        return
+    base, *below, prime = element
+    prime.tag = f"{{{_SPACE}}}mo"
+    prime.attrib = {"lspace": "0", "rspace": "0"}
+    if below:
+        raised = ElementTree.Element(f"{{{_SPACE}}}mrow")
+        raised.extend((base, prime))
+        element[:] = [raised, *below]
+    element.tag = f"{{{_SPACE}}}{'msub' if below else 'mrow'}"
+
+
+def _tell_signs(element: ElementTree.Element) -> None:
+    """A minus in front of something is not one between two things, and stands close."""
+    for before, sign in itertools.pairwise(element):
+        leading = _kind(before) in _GAPS or (_kind(before) == "mo" and before.text not in _CLOSING)
+        if leading and _kind(sign) == "mo" and sign.text in _SIGNS:
+            sign.set("form", "prefix")
 
 
 def _converted(translator: Any, node: nodes.Element, *, block: bool) -> str:

@@ -27,8 +27,9 @@ BESIDE = ("sklearn",)
 
 @dataclass(frozen=True)
 class Group:
-    """Names that stand together in the reference: the first group that takes a name has it."""
+    """Names that stand together in the reference, on a page: the first group that takes a name has it."""
 
+    page: str
     title: str
     words: str
     takes: Callable[[Any], bool]
@@ -40,37 +41,44 @@ def _is_curve(value: Any) -> bool:
 
 GROUPS = (
     Group(
+        "group-losses",
         "Losses",
         "What you train with. A loss is called with the prediction first, the observation second.",
         lambda value: inspect.isclass(value) and issubclass(value, Loss),
     ),
     Group(
+        "group-functions",
         "Functions",
         "Design, look, prove, write, compare.",
         inspect.isfunction,
     ),
     Group(
+        "group-curves",
         "Curves",
         "Links and scalings with closed forms. All of them have the methods of :class:`~selmatch.Curve`.",
         lambda value: _is_curve(value) and value.__module__ == "selmatch.curves",
     ),
     Group(
+        "group-composed-curves",
         "Curves made of curves, formulas and drawings",
         "Usually not called by name: ``curve.affine(...)``, ``a + b``, ``curve.capped(...)``, ``sm.parse(...)`` and "
         "``sm.focus(...)`` make them.",
         lambda value: _is_curve(value) and value is not selmatch.Curve,
     ),
     Group(
+        "group-potentials",
         "Potentials of many scores, and what a curve is",
         "For classes and lists, with the scores on the last axis; and the base of all curves.",
         lambda value: (inspect.isclass(value) and hasattr(value, "slope")) or value is selmatch.Interval,
     ),
     Group(
+        "group-modules",
         "Modules",
         "Front ends and tools. Each loads when it is first used, and names the package that it misses.",
         inspect.ismodule,
     ),
     Group(
+        "group-records",
         "Records and errors",
         "What functions return, and what they raise.",
         lambda value: True,
@@ -89,23 +97,34 @@ def grouped() -> dict[Group, list[str]]:
 
 def pages() -> dict[str, str]:
     """File names of the reference, and their text."""
-    groups = grouped()
+    groups = {group: names for group, names in grouped().items() if names}
     written = {"index.rst": "\n".join(_index(groups))}
-    for name in (name for names in groups.values() for name in names):
-        written[f"selmatch.{name}.rst"] = "\n".join(_page(f"selmatch.{name}", getattr(selmatch, name)))
+    for group, names in groups.items():
+        written[f"{group.page}.rst"] = "\n".join(_group(group, names))
+        for name in names:
+            written[f"selmatch.{name}.rst"] = "\n".join(_page(f"selmatch.{name}", getattr(selmatch, name)))
     return written
 
 
 def _index(groups: dict[Group, list[str]]) -> Iterator[str]:
+    """Everything on one page; beside it the groups, since a list of all names would be too long."""
     yield from _title("Reference")
-    yield from ["Everything that ``import selmatch as sm`` offers.", "", ".. currentmodule:: selmatch", ""]
+    yield from ["Everything that ``import selmatch as sm`` offers.", ""]
     for group, names in groups.items():
-        if names:
-            yield from _title(group.title, "-")
-            yield group.words
-            yield ""
-            yield from _table(f"selmatch.{name}" for name in names)
-            yield from [".. toctree::", "   :hidden:", "", *(f"   selmatch.{name}" for name in names), ""]
+        yield from _group(group, names, "-")
+    yield from _contents(group.page for group in groups)
+
+
+def _group(group: Group, names: list[str], line: str = "=") -> Iterator[str]:
+    yield from _title(group.title, line)
+    yield from [".. currentmodule:: selmatch", "", group.words, ""]
+    yield from _table(f"selmatch.{name}" for name in names)
+    if line == "=":
+        yield from _contents(f"selmatch.{name}" for name in names)
+
+
+def _contents(entries: Iterable[str]) -> list[str]:
+    return [".. toctree::", "   :hidden:", "", *(f"   {entry}" for entry in entries), ""]
 
 
 def _page(name: str, value: Any) -> Iterator[str]:

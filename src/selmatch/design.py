@@ -156,7 +156,7 @@ class Wish:
         kind = "lists" if self.classes else self.of
         share = f"{100.0 * self.covered:.3g} % of {self.rows:,} {KINDS[kind]}"
         how = f"family {self.family}" if self.edge is None else f"edge {self.edge:.4g}, floor {self.floor:.4g}"
-        times = f"{self.reached:.4g} times as sensitive as elsewhere"
+        times = f"on average {self.reached:.4g} times as sensitive as elsewhere"
         scale = f"slope of the scaling {self.strength:g} times" if self.classes else "mean sensitivity 1"
         return f"{'differences' if kind == 'pairs' else 'scores'} {places} ({share}) are {times}; {how}, {scale}"
 
@@ -745,12 +745,12 @@ def focus(
     >>> visits = np.random.default_rng(0).lognormal(3.0, 1.0, size=1000)
     >>> loss = focus("high", data=visits)
     >>> print(loss.wish)
-    scores from 68.69 up (10 % of 1,000 rows) are 8 times as sensitive as elsewhere; edge ..., mean sensitivity 1
+    scores from 68.69 up (10 % of 1,000 rows) are on average 8 times as sensitive as elsewhere; edge ...
     >>> round(loss.wish.mean, 1), round(loss.wish.elicited, 1)
     (30.6, 65.1)
     >>> stars = [5, 1, 3, 4, 4, 2]
     >>> print(focus("extremes", data=stars, of="pairs", segments=[7, 7, 7, 8, 8, 8]).wish)
-    differences up to -3 and from 3 up (16.7 % of 12 pairs) are 8 times as sensitive as elsewhere; ...
+    differences up to -3 and from 3 up (16.7 % of 12 pairs) are on average 8 times as sensitive as elsewhere; ...
     """
     top = number("focus", "top", top, above=0.0)
     if top >= 1.0:

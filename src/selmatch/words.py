@@ -36,5 +36,7 @@ def remedy(word: str, known: Iterable[str]) -> str:
     near = nearest(word, known)
     if near is not None:
         return f"Did you mean {near!r}?"
+    if not known:
+        return "There is nothing to choose from."
     more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
-    return f"Choose from: {', '.join(known[:MOST_NAMED]) or 'none'}{more}."
+    return f"Choose from: {', '.join(known[:MOST_NAMED])}{more}."

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.text import Text
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 import selmatch
 from selmatch.cli import check, compare, explain, focus, paper, plot, versions
@@ -26,7 +26,22 @@ EXPECTED = (ValueError, TypeError, OSError, ImportError, OverflowError)
 BAD_INPUT, INTERNAL, INTERRUPTED, CLOSED_PIPE = 2, 70, 130, 141
 
 
-class Commands(TyperGroup):
+class _PlainFlags:
+    """Help that shows an option without a value as just that."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        found = super().get_params(ctx)  # type: ignore[misc]
+        for option in found:
+            if getattr(option, "is_flag", False):
+                option.metavar = ""  # else it is the type of a value that nobody gives
+        return found
+
+
+class Command(_PlainFlags, TyperCommand):
+    """One command."""
+
+
+class Commands(_PlainFlags, TyperGroup):
     """The commands; whatever goes wrong in one of them ends as one short block and an exit code."""
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:
@@ -78,7 +93,7 @@ def _usage(error: Any) -> str:
     message, context = error.format_message(), getattr(error, "ctx", None)
     near, option = getattr(error, "possibilities", None), getattr(error, "option_name", None)
     if near:
-        message = f"{error.message.rstrip('.')}. Did you mean {sorted(near)[0]}?"
+        message = f"{error.message.rstrip('.')}. Did you mean {near[0]}?"
     elif option and not option.startswith("--"):
         message = f"{message.rstrip('.')}. A formula that starts with a minus goes after --, behind all options."
     path = "selmatch" if context is None else context.command_path
@@ -121,4 +136,4 @@ def selmatch_(version: Version = False, debug: Debug = False) -> None:
 
 
 for _command in (compare.compare, focus.focus, explain.explain, check.check, plot.plot, paper.paper, versions.versions):
-    app.command()(_command)
+    app.command(cls=Command)(_command)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import csv
 import gzip
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from selmatch.comparison.cells import Column
 
 
 def header(path: Path) -> list[str]:
@@ -27,16 +31,18 @@ def scores(path: Path, column: str | None) -> tuple[np.ndarray, list[str]]:
     from selmatch.comparison import reading
 
     try:
-        numbers = _numbers(path, column)
+        found = _numbers(path, column)
     except (ValueError, FileNotFoundError) as error:  # the reader speaks for another command
         raise type(error)(str(error).removeprefix(f"{reading.WHO}: ")) from error
-    finite = np.isfinite(numbers)
-    left_out = len(numbers) - int(finite.sum())
-    notes = [f"{left_out:,} of {len(numbers):,} rows without a finite score were left out."] if left_out else []
-    return numbers[finite], notes
+    finite = np.isfinite(found.values)
+    notes = [found.note] if found.note else []
+    if not finite.all():
+        left_out = int((~finite).sum())
+        notes.append(f"{left_out:,} of {len(finite):,} rows without a finite score were left out.")
+    return found.values[finite], notes
 
 
-def _numbers(path: Path, column: str | None) -> np.ndarray:
+def _numbers(path: Path, column: str | None) -> Column:
     from selmatch.comparison import cells, reading
 
     source = reading.read(path)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from selmatch.cli.files import SPECS, TABLES, require_file
 from selmatch.cli.focus import MATTERS, Between, Cap, Strength, Top
 from selmatch.cli.options import JSON_HELP, column_of, one_of
 from selmatch.cli.output import Interrupted, emit, say, show
@@ -23,6 +24,7 @@ from selmatch.design import WORDS
 JOURNAL = "selmatch-journal"
 
 
+AT_HELP = "The k of precision and NDCG; by default 10 for lists, else as many as there are rows in the region."
 COLUMNS, EFFORT, REPORT = "Columns", "Models and effort", "Report"
 
 
@@ -30,8 +32,8 @@ def _column(name: str, words: str) -> Any:
     return typer.Option(name, metavar="COL", help=words, autocompletion=column_of("data"), rich_help_panel=COLUMNS)
 
 
-def _number(name: str, words: str) -> Any:
-    return typer.Option(name, metavar="N", help=words, rich_help_panel=EFFORT)
+def _number(name: str, words: str, least: int = 1) -> Any:
+    return typer.Option(name, metavar="N", help=words, min=least, rich_help_panel=EFFORT)
 
 
 def _flag(name: str, words: str) -> Any:
@@ -84,8 +86,8 @@ def compare(
     rounds: Annotated[int, _number("--rounds", "The most rounds of a booster.")] = 400,
     rows: Annotated[int, _number("--rows", "The most rows; more are sampled down.")] = 100_000,
     resamples: Annotated[int, _number("--resamples", "Resamples of the bootstrap.")] = 1000,
-    at: Annotated[int | None, _number("--at", "The k of precision and NDCG; by default as many as matter.")] = None,
-    seed: Annotated[int, _number("--seed", "Of everything that draws.")] = 0,
+    at: Annotated[int | None, _number("--at", AT_HELP)] = None,
+    seed: Annotated[int, _number("--seed", "Of everything that draws.", least=0)] = 0,
     threads: Annotated[int | None, _number("--threads", "Of everything that runs in parallel.")] = None,
     out: Out = Path("selmatch-report"),
     as_json: Annotated[bool, _flag("--json", JSON_HELP)] = False,
@@ -102,6 +104,9 @@ def compare(
         raise ValueError("compare: --loss must come without --focus, --between and --cap, whose place it takes.")
     if focus is not None and between is not None:
         raise ValueError("compare: --focus and --between must not be given together: a word, or a region.")
+    require_file(data, TABLES)
+    if loss is not None:
+        require_file(loss, SPECS)
     journal = _journal(out, fresh)
     bar = Bar(quiet)
     try:

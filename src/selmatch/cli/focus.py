@@ -27,7 +27,7 @@ Top = Annotated[
 ]
 Strength = Annotated[
     float,
-    typer.Option("--strength", rich_help_panel=MATTERS, metavar="X", help="How many times as sensitive as elsewhere."),
+    typer.Option("--strength", rich_help_panel=MATTERS, metavar="X", help="How many times as sensitive, on average."),
 ]
 Between = Annotated[
     tuple[float, float] | None,

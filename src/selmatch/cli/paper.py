@@ -16,6 +16,8 @@ from selmatch.cli.table import PLAIN
 from selmatch.cli.words import listed, require
 
 STYLES = {"holds": "green", "holds under a condition": "yellow", "erratum": "magenta"}
+#: what the words beside a claim are
+LABELS = {"holds under a condition": "Condition", "erratum": "Instead"}
 FOLDER = Path("selmatch-paper")
 
 
@@ -108,17 +110,32 @@ def _claims(as_json: bool) -> list[dict[str, Any]]:
     return checked
 
 
+def _words(claim: dict[str, Any]) -> Text:
+    """A claim, what is to be said about it, and how that was found."""
+    words = Text() if claim["confirmed"] else Text("NOT CONFIRMED: ", style="bold red")
+    words.append(_line(claim["claim"]), style="not bold default")
+    if claim["condition"]:
+        label = LABELS.get(claim["verdict"], "Note")
+        words.append(f" {label}: {_line(claim['condition'])}", style=f"not bold {STYLES.get(claim['verdict'], '')}")
+    return words.append(f" ({_line(claim['evidence'])})", style="not bold dim")
+
+
+def _line(words: str) -> str:
+    return " ".join(words.split())
+
+
 def _show_claims(checked: list[dict[str, Any]]) -> None:
     console = results()
     for claim in checked:
-        line = Text().append(f"{claim['id']:<5}", style="bold")
-        line.append(f"{claim['verdict']:<24}", style=STYLES.get(claim["verdict"], ""))
-        if not claim["confirmed"]:
-            line.append("NOT CONFIRMED: ", style="bold red")
-        line.append(f"{claim['claim']} ({claim['evidence']})")
-        line.plain = " ".join(line.plain.splitlines())
-        # one line each: cut on a terminal, whole where a program reads
-        console.print(line, no_wrap=True, overflow="ellipsis" if console.is_terminal else "ignore", crop=False)
+        start = Text().append(f"{claim['id']:<5}", style="bold")
+        start.append(f"{claim['verdict']:<24}", style=STYLES.get(claim["verdict"], ""))
+        if console.is_terminal:
+            line = Table.grid()
+            line.add_column(no_wrap=True)
+            line.add_row(start, _words(claim))
+            console.print(line)
+        else:  # one line each, whole, for programs
+            console.print(start + _words(claim), soft_wrap=True)
     counts = Counter(claim["verdict"] for claim in checked)
     wrong = [claim["id"] for claim in checked if not claim["confirmed"]]
     summary = ", ".join(f"{verdict}: {count}" for verdict, count in counts.items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from selmatch.cli.output import messages, say
 
@@ -27,9 +28,12 @@ class Bar:
         self._console = messages()
         self._progress: Progress | None = None
         if self._console.is_terminal and not quiet:
-            words = TextColumn("{task.description}", markup=False)  # which may hold names of columns
-            columns = (BarColumn(16), MofNCompleteColumn(), TimeRemainingColumn(), words)
-            self._progress = Progress(*columns, console=self._console, transient=True)
+            # where there is little room the words go first, then the bar; count and time stay
+            whole, rest = Column(no_wrap=True), Column(no_wrap=True, overflow="ellipsis", ratio=1)
+            words = TextColumn("{task.description}", markup=False, table_column=rest)  # may hold names of columns
+            count, time = MofNCompleteColumn(table_column=whole), TimeRemainingColumn(table_column=whole.copy())
+            columns = (BarColumn(16), count, time, words)
+            self._progress = Progress(*columns, console=self._console, transient=True, expand=True)
             self._task = self._progress.add_task("reading the data", total=None)
 
     def __enter__(self) -> Bar:

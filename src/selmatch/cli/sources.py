@@ -12,11 +12,10 @@ import numpy as np
 import selmatch
 from selmatch import spec
 from selmatch.cli.columns import scores
+from selmatch.cli.files import SPECS, TABLES, is_file, require_file
 from selmatch.cli.output import say
 from selmatch.curve import Curve
-from selmatch.words import remedy
 
-ENDINGS = (".toml", ".json")
 #: classes that can be told to accept what is not convex
 _CHECKED = ("MatchingLoss", "CompositeSigmoid", "CompositeSoftmax")
 
@@ -32,7 +31,7 @@ def read(source: str, *, check: bool = True) -> Any:
         False also reads losses that selmatch refuses since they are not convex, in order to say why.
     """
     path = Path(source)
-    if _is_file(path):
+    if is_file(path):
         try:
             return spec.load(path)
         except spec.SpecError:
@@ -40,10 +39,8 @@ def read(source: str, *, check: bool = True) -> Any:
             if unchecked is None:
                 raise
             return unchecked
-    if source.lower().endswith(ENDINGS):
-        folder = path.parent if path.parent.is_dir() else Path()
-        beside = sorted(file.name for file in folder.iterdir() if file.name.lower().endswith(ENDINGS))
-        raise FileNotFoundError(f"{source}: there is no such file. {remedy(path.name, beside)}")
+    if source.lower().endswith(SPECS):
+        require_file(path, SPECS)
     return selmatch.parse(source)
 
 
@@ -68,17 +65,11 @@ def data_of(path: Path | None, column: str | None) -> np.ndarray | None:
         if column is not None:
             raise ValueError(f"--column must come with --data, got only {column!r}. Add --data FILE.")
         return None
+    require_file(path, TABLES)
     found, notes = scores(path, column)
     for note in notes:
         say(f"Note: {note}", style="yellow")
     return found
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # formulas can be longer than names of files may be
-        return False
 
 
 def _unchecked(path: Path) -> Any:

@@ -34,13 +34,13 @@ _HEADING = 12
 
 def show_comparison(comparison: Any) -> None:
     """Print what was compared, the table, and what it says."""
-    from selmatch.comparison.measures import INTERVALS, KINDS
-    from selmatch.comparison.tabulate import rows
+    from selmatch.comparison.measures import INTERVALS, KINDS, cost_sentence
+    from selmatch.comparison.tabulate import rows, wrapped
 
     console, data, question = results(), comparison.data, comparison.question
     used = f"{data.used:,} rows" if data.used == data.rows else f"{data.used:,} of {data.rows:,} rows"
     console.print(Text(f"{question.target} of {data.name}: {used}, {question.model}", style="bold"))
-    console.print(Text(f"Where accuracy matters: {comparison.region.words}"))
+    console.print(Text("\n".join(wrapped(cost_sentence(comparison), width=console.width))))
     for note in data.notes:
         console.print(Text(f"Note: {note}", style="yellow"))
     for kind, block in groupby(rows(comparison), key=lambda row: row.measure.kind):
@@ -52,13 +52,10 @@ def show_comparison(comparison: Any) -> None:
     console.print(Text(INTERVALS, style="dim"))
     console.print()
     verdict = comparison.verdict
-    console.print(Text(verdict.headline, style=STYLES.get(verdict.kind, "bold")))
+    headline = "\n".join(wrapped(verdict.headline, width=console.width))
+    console.print(Text(headline, style=STYLES.get(verdict.kind, "bold")))
     for sentence in verdict.sentences:
-        console.print(_bullet(console, sentence))
-
-
-def _bullet(console: Console, sentence: str) -> Text:
-    return Text(textwrap.fill(sentence, console.width, initial_indent="- ", subsequent_indent="  "))
+        console.print(Text("\n".join(wrapped(sentence, "- ", console.width))))
 
 
 def _fitting(console: Console, block: Sequence[Row]) -> list[Table]:

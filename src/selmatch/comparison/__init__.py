@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from selmatch.comparison.question import MODELS, SCALES, Question
 from selmatch.comparison.result import SELECTIVE, Comparison, Data
 from selmatch.parameters import number
 
-__all__ = ["Comparison", "Question", "compare"]
+__all__ = ["Comparison", "Question", "compare", "features"]
 
 
 def compare(
     data: Any,
     *,
     target: str,
-    focus: str | None = "high",
+    focus: str | None = None,
     top: float = 0.1,
     strength: float = 8.0,
     between: tuple[float, float] | None = None,
@@ -57,8 +61,8 @@ def compare(
         A CSV (``.csv``, ``.csv.gz``, ``.tsv``) or Parquet file, or a frame, which is not changed.
     target : str
         The column to predict: numbers.
-    focus : {"high", "low", "middle", "extremes"}
-        Which targets matter, as for :func:`selmatch.focus`.
+    focus : {"high", "low", "middle", "extremes"}, optional
+        Which targets matter, as for :func:`selmatch.focus`; "high" where nothing else is said.
     top, strength : float
         The share of rows that the word means, and how much more they matter.
     between : (low, high), optional
@@ -94,7 +98,7 @@ def compare(
     rows : int
         The most rows that are used; more are sampled down.
     resamples : int
-        Of the bootstrap.
+        Of the bootstrap, >= 20.
     at : int, optional
         The k of top-k measures; by default the number of rows in the region.
     seed, threads : int
@@ -124,7 +128,7 @@ def compare(
     """
     question = Question(
         target=str(target),
-        wish={} if loss is not None else _wish(focus, top, strength, between, regions, cap),
+        wish=_wish(loss, focus, top, strength, between, regions, cap),
         scale=_word("scale", scale, SCALES),
         model=_word("model", model, MODELS),
         losses=_names(losses),
@@ -132,7 +136,7 @@ def compare(
         settings=_whole("settings", settings),
         rounds=_whole("rounds", rounds),
         rows=_whole("rows", rows),
-        resamples=_whole("resamples", resamples),
+        resamples=_whole("resamples", resamples, least=_FEWEST_RESAMPLES),
         top=0 if at is None else _whole("at", at),
         seed=_whole("seed", seed, least=0),
         threads=0 if threads is None else _whole("threads", threads),
@@ -140,7 +144,7 @@ def compare(
         group=group,
         time=time,
         weights=weights,
-        drop=(drop,) if isinstance(drop, str) else tuple(map(str, drop)),
+        drop=_columns(drop),
     )
     if split is not None and time is not None:
         raise TypeError("compare: only one of split and time must be given, got both.")
@@ -150,35 +154,123 @@ def compare(
     return _compared(data, question, loss, share, folder, progress)
 
 
+def features(
+    data: Any,
+    *,
+    target: str,
+    split: str | None = None,
+    group: str | None = None,
+    time: str | None = None,
+    weights: str | None = None,
+    drop: str | Sequence[str] = (),
+) -> tuple[Any, Any, Any]:
+    """The rows of a table as :func:`compare` sees them, to train what it advises.
+
+    Text that reads as numbers or dates is read so, columns that say nothing are left out, and so are rows without a
+    target, a weight, or a value in the columns of the split, the group and the time.
+
+    Parameters
+    ----------
+    data : path, or frame of pandas or polars
+        As for :func:`compare`, but no rows are sampled.
+    target, split, group, time, weights, drop : str
+        Columns, as for :func:`compare`.
+
+    Returns
+    -------
+    X : pandas.DataFrame
+        Features: numbers and categories.
+    y : array of float
+        The target.
+    weights : array of float
+        Of the rows, of mean 1.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> from selmatch.comparison import features
+    >>> table = pandas.DataFrame({"price": ["1,5", "2,25", "?"] * 20, "y": [1.0, 2.0, 3.0] * 20, "id": range(60)})
+    >>> X, y, weights = features(table, target="y", drop="id")
+    >>> X["price"].head(3).tolist(), y.shape
+    ([1.5, 2.25, nan], (60,))
+    """
+    from selmatch.comparison import tables
+
+    asked = Question(
+        target=str(target), wish={}, rows=sys.maxsize, split=split, group=group, time=time, weights=weights,
+        drop=_columns(drop),
+    )  # fmt: skip
+    rows = tables.prepare(data, asked)
+    return rows.frame(), rows.target, np.ones(len(rows)) if rows.weights is None else rows.weights
+
+
+def _columns(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(map(str, names))
+
+
+#: with fewer resamples there is no interval, and with fewer than that only a rough one
+_FEWEST_RESAMPLES, _ENOUGH_RESAMPLES = 20, 200
+
+
 def _compared(data: Any, question: Question, loss: Any, top: float, folder: Any, progress: Any) -> Comparison:
     """The steps of a comparison; what they need is imported now, so that ``import selmatch`` stays light."""
-    from selmatch.comparison import aims, bootstrap, measures, reproduction, running, tables, verdicts
+    from selmatch.comparison import aims, fitting, running, splits, tables
 
     rows = tables.prepare(data, question)
     question = dataclasses.replace(question, threads=question.threads or _threads(rows.matrix.size))
     aim = aims.designed(question.wish, rows) if loss is None else aims.given(loss, rows)
     region = aims.region_of(aim, rows, top)
     run = running.Run(rows, question, aim, region, folder, progress)
+    notes = [*rows.notes, *aims.notes_of(question.wish, aim, region, rows, top), *splits.notes_of(rows, run.splits)]
+    if question.resamples < _ENOUGH_RESAMPLES:
+        notes.append(f"Intervals are rough: {question.resamples} resamples; 1,000 are usual.")
+    about = Data(rows.name, rows.total, len(rows), rows.names, tuple(notes), rows.fingerprint())
+    fitting.home_of(question.model)  # loads what multiplies matrices, before its threads are limited
+    with _limited(question.threads):
+        return _answered(run, about)
+
+
+def _answered(run: Any, about: Data) -> Comparison:
+    """Train, measure, and say what came of it."""
+    from selmatch.comparison import bootstrap, measures, reproduction, verdicts
+
     tested, contenders = run.result()
-    question = dataclasses.replace(question, losses=tuple(recipe.name for recipe in run.recipes))
-    about = Data(rows.name, rows.total, len(rows), rows.names, rows.notes, rows.fingerprint())
+    question = dataclasses.replace(run.question, losses=tuple(recipe.name for recipe in run.recipes))
     found = measures.measures_for(tested, question, question.group is not None)
-    scores = bootstrap.scores(tested, aim, region, contenders, found, question)
-    inside = int(region.holds(tested.observed).sum())
+    scores = bootstrap.scores(tested, run.loss, run.region, contenders, found, question)
+    inside = int(run.region.holds(tested.observed).sum())
     verdict = verdicts.verdict(contenders, found, scores, question, about, inside=inside)
     code = reproduction.code(run, contenders, verdict.winner)
-    return Comparison(question, about, aim, region, contenders, found, scores, verdict, tested, code)
+    return Comparison(question, about, run.loss, run.region, contenders, found, scores, verdict, tested, code)
 
 
-def _wish(focus: Any, top: Any, strength: Any, between: Any, regions: Any, cap: Any) -> dict[str, Any]:
-    """The words for focus, without those that were not said."""
+def _limited(threads: int) -> contextlib.AbstractContextManager[Any]:
+    """Sums of products have other last digits with another number of threads, whatever the environment says."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        return contextlib.nullcontext()
+    return threadpool_limits(threads, user_api="blas")
+
+
+def _wish(loss: Any, focus: Any, top: Any, strength: Any, between: Any, regions: Any, cap: Any) -> dict[str, Any]:
+    """The words for focus, without those that were not said; none for a loss that was given."""
+    said = {"loss": loss, "focus": focus, "between": between, "regions": regions}
+    given = [name for name, value in said.items() if value is not None]
+    if len(given) > 1 or (loss is not None and cap is not None):
+        raise TypeError(
+            f"compare: only one of focus, between, regions and loss must be given, and no cap with a loss, got "
+            f"{' and '.join(given + ['cap'] * (cap is not None))}."
+        )
+    if loss is not None:
+        return {}
     wish: dict[str, Any] = {"strength": strength}
     if between is not None:
         wish["between"] = tuple(between)
-    if regions is not None:
+    elif regions is not None:
         wish["regions"] = [tuple(piece) for piece in regions]
-    if between is None and regions is None:
-        wish = {"word": focus, "top": top, **wish}
+    else:
+        wish = {"word": "high" if focus is None else focus, "top": top, **wish}
     return wish if cap is None else {**wish, "cap": cap}
 
 
@@ -197,9 +289,11 @@ def _word(name: str, value: Any, known: tuple[str, ...]) -> str:
 
 
 def _whole(name: str, value: Any, least: int = 1) -> int:
-    found = number("compare", name, value, at_least=float(least))
+    found = number("compare", name, value)
     if not found.is_integer():
         raise ValueError(f"compare: {name} must be a whole number, got {found:g}.")
+    if found < least:
+        raise ValueError(f"compare: {name} must be >= {least}, got {int(found)}.")
     return int(found)
 
 

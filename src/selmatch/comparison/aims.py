@@ -24,15 +24,20 @@ from selmatch.losses import MatchingLoss, loss_of
 
 def designed(wish: Mapping[str, Any], rows: Rows) -> MatchingLoss:
     """The loss that the words ask for, on the scores of the rows; ends and caps are in units of the target."""
-    options = {name: value for name, value in wish.items() if name != "word"}
-    scale = rows.scale
+    said = {name: value for name, value in wish.items() if name != "word"}
+    scale, options = rows.scale, dict(said)
     if "between" in options:
         options["between"] = _on_scale(options["between"], scale)
     if "regions" in options:
         options["regions"] = [(*_on_scale(piece[:2], scale), *piece[2:]) for piece in options["regions"]]
     if "cap" in options:
         (options["cap"],) = _on_scale((options["cap"],), scale)
-    return focus(wish.get("word"), data=rows.scores, weights=rows.weights, **options)
+    try:
+        return focus(wish.get("word"), data=rows.scores, weights=rows.weights, **options)
+    except ValueError:
+        if scale != UNCHANGED:  # the same fault, told in units of the target
+            focus(wish.get("word"), data=rows.target, weights=rows.weights, **said)
+        raise
 
 
 def _on_scale(ends: Any, scale: Scale) -> tuple[float, ...]:
@@ -82,3 +87,41 @@ def _most_sensitive(loss: MatchingLoss, scores: np.ndarray, top: float) -> tuple
     lows = np.where(starts == 0, -math.inf, scores[starts])
     highs = np.where(ends == len(scores) - 1, math.inf, scores[ends])
     return tuple((float(low), float(high)) for low, high in zip(lows, highs, strict=True))
+
+
+#: how far the share of rows in the region may be from what was asked for without a word
+_FAR = 1.5
+
+
+def notes_of(wish: Mapping[str, Any], loss: MatchingLoss, region: Region, rows: Rows, top: float) -> list[str]:
+    """A sentence where the region holds far more or fewer rows than the share that was asked for."""
+    own = not wish and loss.wish is not None  # a loss that came with its region
+    if own or (wish and "word" not in wish) or "cap" in wish:
+        return []
+    inside, weights = region.holds(rows.scores), np.ones(len(rows)) if rows.weights is None else rows.weights
+
+    def share(held: np.ndarray) -> float:
+        return float(weights[held].sum() / weights.sum())
+
+    found = share(inside)
+    if top / _FAR <= found <= top * _FAR:
+        return []
+    note = f"You asked for {_percent(top)} of the rows and got {_percent(found)} ({region.rows:,} rows)"
+    if region.rows <= len(region.pieces):
+        return [f"{note}: {len(rows):,} rows hold no smaller share."]
+    scores, counts = np.unique(rows.scores[inside], return_counts=True)
+    most = counts.argmax()
+    if counts[most] == 1:
+        return [f"{note}."]
+    note += f": many rows ({counts[most]:,}) share the score {scores[most]:.4g}."
+    beyond = {"high": rows.scores > scores[most], "low": rows.scores < scores[most]}.get(wish.get("word", ""))
+    if beyond is None:
+        return [f"{note} between=(low, high) says exactly what you mean."]
+    if not beyond.any():
+        return [f"{note} There is no smaller region."]
+    smaller = math.floor(1000.0 * share(beyond)) / 1000.0 or share(beyond)
+    return [f"{note} top={smaller:g} or less leaves them out; between=(low, high) says exactly what you mean."]
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.3g} %"

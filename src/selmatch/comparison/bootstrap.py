@@ -2,7 +2,8 @@
 
 Each measure is a function of how often each row is there. All rows once give the value, the rows of a split the value
 in that split, and draws with replacement (of whole groups where there are groups) the intervals. Columns of such counts
-go through all contenders at once, so that they are compared on the same rows.
+go through all contenders at once, so that they are compared on the same rows. Measures of order are taken within each
+split, and averaged.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from selmatch.comparison.measures import RATIOS, Rows
+from selmatch.comparison.order_measures import WithinSplits
 from selmatch.comparison.question import Question
-from selmatch.comparison.ranking_measures import LIST_MEASURES, Lists, RankCorrelations, TopPrecision
+from selmatch.comparison.ranking_measures import LIST_MEASURES, Lists
 from selmatch.comparison.result import SELECTIVE, Contender, Estimate, Measure, Region, Score, Tested
 from selmatch.losses import MatchingLoss
 
@@ -136,21 +138,19 @@ class _Ratio:
 
 @dataclass(frozen=True)
 class _Sheet:
-    """All measures of all contenders; the sums of all means are one product of matrices."""
+    """All measures of all contenders; the sums of all means are one product of matrices, orders go by measure."""
 
     columns: np.ndarray
     ratios: dict[Key, _Ratio]
-    precisions: dict[Key, TopPrecision]
-    correlations: RankCorrelations | None
+    orders: dict[str, WithinSplits]
 
     def values(self, counts: np.ndarray) -> dict[Key, np.ndarray]:
         """One number for each column of counts."""
         sums = self.columns @ counts
         with np.errstate(invalid="ignore", divide="ignore"):
             found = {key: ratio.of_sums(sums) for key, ratio in self.ratios.items()}
-        found |= {key: precision(counts) for key, precision in self.precisions.items()}
-        if self.correlations is not None:
-            found |= {(name, "rank_correlation"): value for name, value in self.correlations(counts).items()}
+        for measure, order in self.orders.items():
+            found |= {(name, measure): value for name, value in order(counts).items()}
         return found
 
 
@@ -167,19 +167,19 @@ def _sheet(
     top = question.top if tested.group is None else 0  # of lists, where there are lists
     names = [contender.name for contender in contenders if not contender.ordinal]
     predicted = {name: np.asarray(tested.predicted[name], dtype=float) for name in names}
-    columns, ratios, precisions, correlations = _Columns(weights), {}, {}, None
+    columns, ratios, orders = _Columns(weights), {}, {}
     for name, scores in predicted.items():
         rows = Rows.of(scores, tested, loss, region)
         for measure, terms in RATIOS.items():
             if measure in wanted:
                 ratios[name, measure] = _Ratio.of(columns, *terms(rows))
-        if "precision" in wanted:
-            precisions[name, "precision"] = TopPrecision.of(scores, tested, region, weights, top)
+    if "precision" in wanted:
+        orders["precision"] = WithinSplits.precision(predicted, tested, region, weights, top)
     if "rank_correlation" in wanted:
-        correlations = RankCorrelations.of(predicted, tested, region, weights)
+        orders["rank_correlation"] = WithinSplits.rank_correlation(predicted, tested, region, weights)
     if wanted & LIST_MEASURES.keys():
         ratios |= _of_lists(tested, contenders, wanted, columns, question)
-    return _Sheet(np.array(columns.kept).reshape(-1, len(weights)), ratios, precisions, correlations)
+    return _Sheet(np.array(columns.kept).reshape(-1, len(weights)), ratios, orders)
 
 
 def _of_lists(

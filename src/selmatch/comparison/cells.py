@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas
 from pandas.api import types
 
 from selmatch.comparison.reading import WHO
+from selmatch.comparison.spellings import Reading, dates_in, numbers_in
 
 #: cells that mean "nothing here", besides those that pandas knows
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "nil", "-", "--", "?", "."})
@@ -17,6 +19,10 @@ _ENOUGH = 0.9
 #: text with more different cells than this share of the rows is a name of the row, not a property of it
 _MOST_DIFFERENT = 0.9
 _FEW_ROWS = 20
+#: so few different words among so many different numbers say that a number is not known
+_FEW_WORDS, _MANY_NUMBERS = 5, 10
+#: numbers beyond it are none in single precision
+_LARGEST = 1e38
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +35,8 @@ class Column:
         Numbers or codes.
     categories : tuple of str or None
         What the codes mean.
-    kind : {"number", "category", "date"}
-        How it was read.
+    kind : {"number", "category", "date", "name"}
+        How it was read; names of rows have no values.
     note : str
         What was done to it, if there is something to say.
     """
@@ -52,37 +58,52 @@ class Column:
         return not present.size or (not missing.any() and bool(present.min() == present.max()))
 
 
-def numbers(role: str, name: str, column: pandas.Series) -> np.ndarray:
-    """A column that must be numbers, as float with NaN for what is missing; the error names the first wrong cells."""
+def numbers(role: str, name: str, column: pandas.Series) -> Column:
+    """A column that must be numbers, with NaN for what is missing; the error names the first wrong cells."""
     if types.is_bool_dtype(column.dtype) or _is_real(column.dtype):
-        return _floats(column)
+        return Column(_floats(column))
     if types.is_datetime64_any_dtype(column.dtype) or types.is_complex_dtype(column.dtype):
         raise ValueError(f"{WHO}: the {role} column {name!r} must be numbers, got {column.dtype}.")
     words, places = _words(column)
-    read = _as_numbers(words)
-    wrong = np.isnan(read)
+    found = numbers_in(words)
+    wrong = ~found.read
+    if found.doubtful:
+        raise ValueError(
+            f"{WHO}: the {role} column {name!r} must be numbers without doubt, got "
+            f"{_named(words, places, ~wrong)}: thousands or decimals? {_WRITE}"
+        )
     if wrong.any():
+        remedy = _WRITE if words.loc[wrong].str.contains(r"\d[,.]\d").any() else ""
         raise ValueError(
             f"{WHO}: the {role} column {name!r} must be numbers, got {_named(words, places, wrong)}. Correct or remove "
-            "these cells; classes need numbers in their place."
+            f"these cells; classes need numbers in their place. {remedy}".rstrip()
         )
-    values = np.full(len(column), np.nan)
-    values[places] = read
-    return values
+    note = f"The {role} column {name!r} is text, read as numbers {found.words}." if found.words else ""
+    return Column(_spread(found.values, places, len(column)), note=note)
 
 
-def moments(name: str, column: pandas.Series) -> np.ndarray:
+#: what to do about commas
+_WRITE = "Write a point before the decimals and nothing between thousands: 1234.5 for 1.234,5 or 1,234.5."
+
+
+def moments(name: str, column: pandas.Series) -> Column:
     """A column of times as numbers that grow with time: numbers, dates, or text that reads as one of them."""
     found = feature(name, column)
-    if found is None or found.kind == "category":
+    if found.kind in ("category", "name"):
         raise ValueError(
-            f"{WHO}: the time column {name!r} must be numbers or dates such as 2024-05-31, got {column.dtype}."
+            f"{WHO}: the time column {name!r} must be numbers or dates such as 2024-05-31, got {column.dtype}"
+            f"{_examples(column)}."
         )
-    return found.values
+    return found
 
 
-def feature(name: str, column: pandas.Series) -> Column | None:
-    """A column as numbers or categories; None for names of rows, from which nothing can be learnt."""
+def _examples(column: pandas.Series) -> str:
+    words, _ = _words(column)
+    return f" with cells such as {_quoted(words)}" if len(words) else ""
+
+
+def feature(name: str, column: pandas.Series) -> Column:
+    """A column as numbers or categories, or as names of rows, from which nothing can be learnt."""
     dtype = column.dtype
     if types.is_bool_dtype(dtype):
         return _categories(column.astype(object).where(column.notna(), None))
@@ -108,12 +129,14 @@ def _floats(column: pandas.Series) -> np.ndarray:
 
 
 def _finite(name: str, values: np.ndarray) -> Column:
-    """Numbers whose infinities are missing."""
-    infinite = np.isinf(values)
-    if not infinite.any():
+    """Numbers; what single precision cannot hold is missing, since boosters have no more."""
+    beyond = np.abs(values) > _LARGEST
+    if not beyond.any():
         return Column(values)
-    note = f"Column {name!r} has {infinite.sum():,} infinite cells; they count as missing."
-    return Column(np.where(infinite, np.nan, values), note=note)
+    note = (
+        f"Column {name!r} has {beyond.sum():,} cells that are infinite or beyond {_LARGEST:g}; they count as missing."
+    )
+    return Column(np.where(beyond, np.nan, values), note=note)
 
 
 def _days(column: pandas.Series) -> np.ndarray:
@@ -133,10 +156,6 @@ def _words(column: pandas.Series) -> tuple[pandas.Series, np.ndarray]:
     return words.iloc[kept], places[kept]
 
 
-def _as_numbers(words: pandas.Series) -> np.ndarray:
-    return np.asarray(pandas.to_numeric(words, errors="coerce"), dtype=float)
-
-
 def _named(words: pandas.Series, places: np.ndarray, wrong: np.ndarray, most: int = 3) -> str:
     """The first wrong cells with the number of their row, counted from 1 below the header."""
     first = np.flatnonzero(wrong)[:most]
@@ -149,37 +168,86 @@ def _short(word: str, most: int = 40) -> str:
     return word if len(word) <= most else word[: most - 1] + "…"
 
 
-def _text(name: str, column: pandas.Series) -> Column | None:
+def _quoted(words: pandas.Series, most: int = 3) -> str:
+    return ", ".join(repr(_short(word)) for word in words.drop_duplicates().iloc[:most])
+
+
+def _text(name: str, column: pandas.Series) -> Column:
     words, places = _words(column)
     if not len(words):
         return Column(np.full(len(column), np.nan))
-    values = np.full(len(column), np.nan)
-    read = _as_numbers(words)
-    wrong = np.isnan(read)
-    if wrong.mean() <= 1.0 - _ENOUGH:
-        values[places] = read
-        note = f"Column {name!r} is text that reads as numbers, and is used as numbers."
-        if wrong.any():
-            note += f" Cells that do not read so count as missing: {_named(words, places, wrong)}."
-        found = _finite(name, values)
-        return Column(found.values, note=" ".join(filter(None, (note, found.note))))
-    dates = pandas.to_datetime(words, format="ISO8601", errors="coerce", utc=True)
-    wrong = dates.isna().to_numpy()
-    if wrong.mean() <= 1.0 - _ENOUGH:
-        values[places] = _days(dates)
-        note = f"Column {name!r} holds dates, used as numbers of days."
-        if wrong.any():
-            note += f" Cells that are none count as missing: {_named(words, places, wrong)}."
-        return Column(values, kind="date", note=note)
-    if len(words) >= _FEW_ROWS and words.nunique() > _MOST_DIFFERENT * len(words):
+    return (
+        _text_of_numbers(name, words, places, len(column))
+        or _text_of_dates(name, words, places, len(column))
+        or _text_of_words(name, words, places, len(column))
+    )
+
+
+def _text_of_numbers(name: str, words: pandas.Series, places: np.ndarray, rows: int) -> Column | None:
+    read = numbers_in(words)
+    wrong = ~read.read
+    others = _words_among_numbers(words, read)
+    if wrong.mean() > 1.0 - _ENOUGH and not others:
         return None
-    return _categories(_spread(words, places, len(column)))
+    how = f" {read.words}" if read.words else ""
+    note = f"Column {name!r} is text that reads as numbers{how}, and is used as numbers."
+    if read.doubtful:
+        note += (
+            f" Cells such as {_quoted(words)} were read as thousands; as decimals they would be 1,000 times smaller."
+        )
+    if others:
+        note += f" Words count as missing: {others}."
+    elif wrong.any():
+        note += f" Cells that do not read so count as missing: {_named(words, places, wrong)}."
+    found = _finite(name, _spread(read.values, places, rows))
+    return Column(found.values, note=" ".join(filter(None, (note, found.note))))
 
 
-def _spread(words: pandas.Series, places: np.ndarray, rows: int) -> pandas.Series:
+def _words_among_numbers(words: pandas.Series, read: Reading) -> str:
+    """The few words, with their counts, that stand for nothing among many different numbers; empty if it is not so."""
+    wrong = ~read.read
+    if not wrong.any() or wrong.mean() > 0.5 or len(np.unique(read.values[~wrong])) < _MANY_NUMBERS:
+        return ""
+    counts = words.loc[wrong].value_counts()
+    if len(counts) > _FEW_WORDS or counts.index.str.contains(r"\d").any():
+        return ""
+    return ", ".join(f"{_short(str(word))!r} ({count:,} cells)" for word, count in counts.items())
+
+
+def _text_of_dates(name: str, words: pandas.Series, places: np.ndarray, rows: int) -> Column | None:
+    read = dates_in(words)
+    wrong = ~read.read
+    if read.doubtful or wrong.mean() > 1.0 - _ENOUGH:
+        return None
+    how = f" {read.words}" if read.words else ""
+    note = f"Column {name!r} holds dates{how}, used as numbers of days."
+    if wrong.any():
+        note += f" Cells that are none count as missing: {_named(words, places, wrong)}."
+    return Column(_spread(_days(pandas.Series(read.values)), places, rows), kind="date", note=note)
+
+
+def _text_of_words(name: str, words: pandas.Series, places: np.ndarray, rows: int) -> Column:
+    """Categories, or the name of each row; a note where they might have been numbers or dates."""
+    names = len(words) >= _FEW_ROWS and words.nunique() > _MOST_DIFFERENT * len(words)
+    note = ""
+    if words.str.match(r"\s*[+-]?\W?\d").mean() > 0.5 and (2 * words.str.count(r"\d") >= words.str.len()).mean() > 0.5:
+        used = "left out, since each row has its own" if names else "used as categories"
+        note = (
+            f"Column {name!r} looks like numbers or dates, but cells such as {_quoted(words)} do not read as such; it "
+            f"is {used}. Plain numbers (1234.5) and dates (2024-05-31) are read."
+        )
+    if names:
+        return Column(np.full(rows, np.nan), kind="name", note=note)
     cells = np.full(rows, None, dtype=object)
     cells[places] = words.to_numpy()
-    return pandas.Series(cells, dtype=object)
+    return dataclasses.replace(_categories(pandas.Series(cells, dtype=object)), note=note)
+
+
+def _spread(values: np.ndarray, places: np.ndarray, rows: int) -> np.ndarray:
+    """Numbers of some rows among all of them."""
+    spread = np.full(rows, np.nan)
+    spread[places] = values
+    return spread
 
 
 def _categories(cells: pandas.Series) -> Column:

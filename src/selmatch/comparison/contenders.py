@@ -19,6 +19,11 @@ from selmatch.words import remedy
 
 #: what every contender's settings are compared by, unless its scores have no unit
 _CRITERION = "Rounds and settings are chosen by the selective loss of the validation rows, as for all contenders."
+_DESIGNED = (
+    "The loss designed for this question, on the scores of all rows used, the tested ones included, so that all "
+    "contenders are measured by one fixed loss."
+)
+_GIVEN = "The loss that was given."
 
 #: how far a model may go: the first four are coarse, the next lie between them. Leaves may be small or large for each
 #: contender: where a tail decides, a fixed size decides who wins
@@ -121,7 +126,8 @@ def recipes_of(rows: Rows, question: Question, pieces: tuple[tuple[float, float]
     pieces : tuple of (low, high)
         Where accuracy matters.
     """
-    made = {recipe.name: recipe for recipe in (*_regressions(rows, pieces), *_rankings(rows, question))}
+    regressions = _regressions(rows, pieces, designed=bool(question.wish))
+    made = {recipe.name: recipe for recipe in (*regressions, *_rankings(rows, question))}
     if not question.losses:
         return tuple(made.values())
     known = (*NAMES, *(name for name in made if name not in NAMES))
@@ -143,9 +149,9 @@ _NEEDS = {
 NAMES = (SELECTIVE, "squared", "reweighted", "huber", "quantile", *_NEEDS)
 
 
-def _regressions(rows: Rows, pieces: tuple[tuple[float, float], ...]) -> list[Recipe]:
+def _regressions(rows: Rows, pieces: tuple[tuple[float, float], ...], designed: bool) -> list[Recipe]:
     made = [
-        Recipe(SELECTIVE, "selective loss", f"The loss designed for this question. {_CRITERION}", "selective"),
+        Recipe(SELECTIVE, "selective loss", f"{_DESIGNED if designed else _GIVEN} {_CRITERION}", "selective"),
         Recipe("squared", "squared error", f"The usual loss: the mean of the squared errors. {_CRITERION}", "squared"),
         Recipe(
             "reweighted", "re-weighted squared error",

@@ -163,14 +163,19 @@ def packages(model: str) -> tuple[str, ...]:
     return (package if package != "sklearn" else "scikit-learn",)
 
 
-def trainer(part: Part) -> Trainer:
-    """The model that the question names, on one split."""
-    home, package, title = _MODELS[part.question.model]
+def home_of(model: str) -> Any:
+    """The module that trains a model, which needs a package."""
+    home, package, title = _MODELS[model]
     try:
         importlib.import_module(package)
     except ImportError as error:
         raise ImportError(f'selmatch.{WHO} needs {title}. Install it with: pip install "selmatch[compare]".') from error
-    return importlib.import_module(home).Trainer(part)
+    return importlib.import_module(home)
+
+
+def trainer(part: Part) -> Trainer:
+    """The model that the question names, on one split."""
+    return home_of(part.question.model).Trainer(part)
 
 
 def outcome(part: Part, valid: np.ndarray, test: np.ndarray, rounds: int) -> Outcome:

@@ -22,7 +22,7 @@ import selmatch
 _log = logging.getLogger("selmatch.comparison")
 
 #: raise it when fits change their meaning
-_SCHEMA = 2
+_SCHEMA = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +46,11 @@ class Outcome:
     rounds: int
 
     def fits(self, tested: int, validated: int) -> bool:
-        """Whether it has the right number of rows, all of them finite."""
-        return self.test.shape == (tested,) and self.valid.shape == (validated,) and bool(np.isfinite(self.test).all())
+        """Whether it has the right numbers of rows, all of them finite, and something to be compared by."""
+        whole = self.test.shape == (tested,) and self.valid.shape == (validated,)
+        whole = whole and self.test.dtype.kind == self.valid.dtype.kind == "f"
+        finite = whole and bool(np.isfinite(self.test).all() and np.isfinite(self.valid).all())
+        return finite and self.rounds >= 0 and not np.isnan(self.criterion)
 
 
 def fingerprint(rows: str, asked: Mapping[str, Any], packages: tuple[str, ...]) -> str:
@@ -105,8 +108,16 @@ class Journal:
         """Keep what a fit left."""
         if self.folder is None:
             return
-        path = self.folder / f"{name}.npz"
-        draft = path.with_name(f"{name}.{uuid.uuid4().hex}.part")
+        for last in (False, False, True):
+            try:
+                return self._write(self.folder / f"{name}.npz", outcome)
+            except FileNotFoundError:  # another run has removed the folder, to begin anew
+                if last:
+                    raise
+
+    def _write(self, path: Path, outcome: Outcome) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f"{path.stem}.{uuid.uuid4().hex}.part")
         try:
             with draft.open("wb") as file:
                 np.savez(

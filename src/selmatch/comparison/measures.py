@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from selmatch.analysis import sensitivity
 from selmatch.comparison.question import Question
 from selmatch.comparison.ranking_measures import LIST_MEASURES, Lists
-from selmatch.comparison.result import Measure, Region, Tested
+from selmatch.comparison.result import Comparison, Measure, Region, Tested
 from selmatch.losses import MatchingLoss
 
 #: headings of the blocks of the table
 KINDS = {
-    "aim": "What was asked for: the selective loss",
+    "aim": "What was asked for: a low cost",
     "observed": "Errors where the observation is in the region, and everywhere",
     "predicted": "Errors where the prediction is in the region",
     "bias": "Bias, of scores and in link space",
@@ -28,6 +30,47 @@ INTERVALS = (
 )
 #: by focus word: what it is to take a row for one of the region
 _FALSE = {"high": "false-high rate", "low": "false-low rate"}
+#: why order is not looked at across splits
+_WITHIN_SPLITS = "Within each split, then averaged: each split has its own model."
+#: a region whose share of the rows is further from the wish than this factor, to either side, is worth a sentence
+_FAR = 1.25
+
+
+def cost_sentence(comparison: Comparison) -> str:
+    """What "cost" means in this comparison, for those who read its verdict.
+
+    It says too when the region holds far more or fewer rows than were asked for, as happens with few different targets.
+    """
+    asked = "what you asked for" if comparison.question.wish else "the mean of the loss that you gave"
+    times = _times(comparison)
+    weigh = f"weigh {times:.3g} times as much as" if math.isfinite(times) else "weigh more than"
+    return (
+        f"Cost: {asked}. Mistakes at {comparison.region.words} {weigh} elsewhere, on average over your rows."
+        f"{_share_sentence(comparison)}"
+    )
+
+
+def _times(comparison: Comparison) -> float:
+    """Mean sensitivity inside the region over that outside; of the designed loss as it was reached."""
+    wish, tested = comparison.loss.wish, comparison.tested
+    if comparison.question.wish and wish is not None:
+        return wish.reached
+    found = np.asarray(sensitivity(comparison.loss, tested.observed), dtype=float)
+    weights = np.ones(len(found)) if tested.weights is None else tested.weights
+    inside = comparison.region.holds(tested.observed)
+    with np.errstate(all="ignore"):
+        within, beyond = (np.sum((weights * found)[where]) / np.sum(weights[where]) for where in (inside, ~inside))
+        return float(within / beyond)
+
+
+def _share_sentence(comparison: Comparison) -> str:
+    wish, asked = comparison.loss.wish, comparison.question.wish.get("top")
+    if asked is None or wish is None or 1.0 / _FAR <= wish.covered / asked <= _FAR:
+        return ""
+    reason = ": rows with equal targets stay together" if wish.covered > asked else ""
+    return (
+        f" This region holds {100.0 * wish.covered:.3g} % of the rows, not the {100.0 * asked:.3g} % asked for{reason}."
+    )
 
 
 @dataclass(frozen=True)
@@ -41,7 +84,7 @@ class Rows:
     link_error : array
         The same after the link: h(predicted) - h(observed).
     loss, constant : array
-        The selective loss of each prediction, and of the best constant prediction.
+        The cost (selective loss) of each prediction, and of the best constant prediction.
     inside, chosen : boolean array
         Which observations, and which predictions, are in the region.
     """
@@ -119,17 +162,17 @@ def _of_rows(question: Question, grouped: bool) -> tuple[Measure, ...]:
     if grouped or not question.top:
         precision, k = "top-k precision", "k is the number of rows observed in the region, so that 100 % is possible"
     else:
-        precision, k = f"precision of the top {question.top:,}", "in proportion fewer in a single split"
+        precision, k = f"precision of the top {question.top:,}", f"k is {question.top:,}, shared out among the splits"
     wrong = _FALSE.get(str(question.wish.get("word")), "false-alarm rate")
     return (
-        Measure("loss", "selective loss",
-                "The mean selective loss: what you asked for, small where errors matter less and large where they "
-                "matter more. Its unit is its own: compare it between contenders, never between different selective "
+        Measure("loss", "cost",
+                "The mean selective loss of the predictions: what mistakes cost when they weigh more in the region, as "
+                "you asked. Its unit is its own: compare it between contenders, never between different selective "
                 "losses.",
                 "low", "loss", "aim"),
-        Measure("explained", "loss explained",
-                "The share of the selective loss of the best constant prediction that is saved: 100 % is perfect, 0 % "
-                "is no better than a constant, and below 0 is worse.",
+        Measure("explained", "cost saved",
+                "The share of the cost of the best constant prediction that is saved: 100 % is perfect, 0 % is no "
+                "better than a constant, and below 0 is worse.",
                 "high", "share", "aim"),
         Measure("mae_observed", "error, observed inside",
                 "Mean absolute error of the rows whose observed score is in the region. Trap: it can be cheated by "
@@ -162,7 +205,8 @@ def _of_rows(question: Question, grouped: bool) -> tuple[Measure, ...]:
                 "The bias in link space on the rows whose predicted score is in the region.",
                 "zero", "link", "bias"),
         Measure("precision", precision,
-                f"Of the k predictions deepest in the region, the share whose observed score is in it; {k}.",
+                f"Of the k predictions deepest in the region, the share whose observed score is in it; {k}. "
+                f"{_WITHIN_SPLITS}",
                 "high", "share", "order"),
         Measure("capture", "capture",
                 "Of the rows observed in the region, the share predicted in it. Trap: who predicts the region always "
@@ -173,7 +217,7 @@ def _of_rows(question: Question, grouped: bool) -> tuple[Measure, ...]:
                 "low", "share", "order"),
         Measure("rank_correlation", "rank correlation inside",
                 "Spearman's correlation of predicted and observed scores on the rows observed in the region: 1 is the "
-                "right order, 0 is no order at all.",
+                f"right order, 0 is no order at all. {_WITHIN_SPLITS}",
                 "high", "", "order"),
     )  # fmt: skip
 

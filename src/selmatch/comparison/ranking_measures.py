@@ -1,8 +1,7 @@
-"""Measures of order: the deepest predictions, ranks inside the region, and the order within each list."""
+"""Measures of order within each list, from ir_measures."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,143 +9,7 @@ from typing import Any
 import numpy as np
 
 from selmatch.comparison.question import Question
-from selmatch.comparison.result import Region, Tested
-
-# ------------------------------------------------------------------------------------------- ranks under many resamples
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """Rows in descending order of a key, equal keys together.
-
-    Attributes
-    ----------
-    order : array of int
-        The rows, the largest key first.
-    starts : array of int
-        Where, in that order, each run of equal keys begins.
-    runs : array of int
-        The run of each row, in the original order of the rows.
-    """
-
-    order: np.ndarray
-    starts: np.ndarray
-    runs: np.ndarray
-
-    @classmethod
-    def of(cls, key: np.ndarray) -> Ranking:
-        """The order of some keys."""
-        order = np.argsort(-key, kind="stable")
-        ordered = key[order]
-        new = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(key) else np.zeros(0, dtype=bool)
-        runs = np.empty(len(key), dtype=int)
-        runs[order] = np.cumsum(new) - 1
-        return cls(order, np.flatnonzero(new), runs)
-
-    def first(self, rows: float) -> tuple[np.ndarray, np.ndarray]:
-        """At least so many rows from the top, and where their runs begin; no run is cut."""
-        runs = int(np.searchsorted(self.starts, rows))
-        if runs == len(self.starts):
-            return self.order, self.starts
-        return self.order[: self.starts[runs]], self.starts[:runs]
-
-    def middle_ranks(self, amounts: np.ndarray) -> np.ndarray:
-        """The rank of each row where it is there so many times, up to a constant; equal keys share their mean rank."""
-        totals = _of_runs(amounts[self.order], self.starts)
-        return (np.cumsum(totals, axis=0) - 0.5 * totals)[self.runs]
-
-
-def _of_runs(amounts: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """The sum of each run of ordered rows."""
-    return amounts if len(starts) == len(amounts) else np.add.reduceat(amounts, starts, axis=0)
-
-
-def depth(scores: np.ndarray, region: Region, observed: np.ndarray) -> np.ndarray:
-    """How far inside the region scores lie; negative outside.
-
-    For a region at the upper end that orders by the score, at the lower end the other way round, in the middle by the
-    distance from the nearest border. An end that no observation passes is no border.
-    """
-    least, most = observed.min(), observed.max()
-    pieces = [(-math.inf if low <= least else low, math.inf if high >= most else high) for low, high in region.pieces]
-    return np.max([np.minimum(scores - low, high - scores) for low, high in pieces], axis=0)
-
-
-@dataclass(frozen=True)
-class TopPrecision:
-    """Of the k rows with the deepest predictions, the share observed in the region.
-
-    Where equal predictions straddle the border at k, each of them is taken in part.
-    """
-
-    ranking: Ranking
-    inside: np.ndarray
-    weights: np.ndarray
-    top: int
-
-    @classmethod
-    def of(cls, predicted: np.ndarray, tested: Tested, region: Region, weights: np.ndarray, top: int) -> TopPrecision:
-        """For one contender; without ``top``, k is the number of rows observed in the region."""
-        ranking = Ranking.of(depth(predicted, region, tested.observed))
-        return cls(ranking, region.holds(tested.observed), weights, top)
-
-    def __call__(self, counts: np.ndarray) -> np.ndarray:
-        """One value for each column of counts, which says how often each row is there."""
-        all_rows = counts.sum(axis=0)
-        k = np.minimum(self.top / len(counts), 1.0) * all_rows if self.top else counts[self.inside].sum(axis=0)
-        # only the first rows matter; how many is not known before, as some are there many times and some not at all
-        rows, starts = self.ranking.first(k.max() + 10.0 * math.sqrt(len(counts)))
-        taken = counts[rows]
-        if (taken.sum(axis=0) < k).any():
-            rows, starts = self.ranking.order, self.ranking.starts
-            taken = counts[rows]
-        there = _of_runs(taken, starts)
-        left = k - np.cumsum(there, axis=0) + there
-        # what is taken of each run; the runs in front whole, the one at the border in part
-        share = np.divide(np.clip(left, 0.0, there), there, out=np.zeros_like(there), where=there > 0.0)
-        hits, picked = (
-            np.einsum("ij,ij->j", share, _of_runs(taken * weights[rows, None], starts))
-            for weights in (self.weights * self.inside, self.weights)
-        )
-        return np.divide(hits, picked, out=np.full_like(hits, np.nan), where=picked > 0.0)
-
-
-@dataclass(frozen=True)
-class RankCorrelations:
-    """Spearman's correlation of predicted and observed scores on the rows observed in the region, of each contender."""
-
-    predicted: Mapping[str, Ranking]
-    observed: Ranking
-    inside: np.ndarray
-    weights: np.ndarray
-
-    @classmethod
-    def of(
-        cls, predicted: Mapping[str, np.ndarray], tested: Tested, region: Region, weights: np.ndarray
-    ) -> RankCorrelations:
-        """For all contenders, which share the ranks of the observations."""
-        inside = np.flatnonzero(region.holds(tested.observed))
-        rankings = {name: Ranking.of(scores[inside]) for name, scores in predicted.items()}
-        return cls(rankings, Ranking.of(tested.observed[inside]), inside, weights[inside])
-
-    def __call__(self, counts: np.ndarray) -> dict[str, np.ndarray]:
-        """One value for each column of counts, by contender; NaN where there is nothing to order."""
-        amounts = counts[self.inside] * self.weights[:, None]
-        mean = 0.5 * amounts.sum(axis=0)
-        observed = self.observed.middle_ranks(amounts) - mean
-        weighted = amounts * observed
-        observed_variance = np.einsum("ij,ij->j", weighted, observed)
-        found = {}
-        for name, ranking in self.predicted.items():
-            predicted = ranking.middle_ranks(amounts) - mean
-            covariance = np.einsum("ij,ij->j", weighted, predicted)
-            predicted_variance = np.einsum("ij,ij,ij->j", amounts, predicted, predicted)
-            with np.errstate(invalid="ignore", divide="ignore"):
-                found[name] = covariance / np.sqrt(predicted_variance * observed_variance)
-        return found
-
-
-# --------------------------------------------------------------------------------------------------- within each list
+from selmatch.comparison.result import Tested
 
 #: real-valued targets become grades 1 to 4 where they are among the top 50, 25, 10 and 3 % of all tested rows
 _SHARES = (0.5, 0.25, 0.1, 0.03)

@@ -8,6 +8,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -43,15 +44,12 @@ class Source:
         Of its columns, as text and all different.
     notes : tuple of str
         What was done about names.
-    separator : str
-        Of a text file.
     """
 
     name: str
     frame: pandas.DataFrame
     names: tuple[str, ...]
     notes: tuple[str, ...]
-    separator: str = ","
 
     def column(self, name: str) -> pandas.Series:
         """A column, by its unique name."""
@@ -92,10 +90,10 @@ def read(data: Any) -> Source:
     """
     if isinstance(data, (str, os.PathLike)):
         path = Path(data)
-        frame, labels, separator = _file(path)
+        frame, labels = _file(path)
         name = path.name
     else:
-        frame, name, separator = _frame(data), "data frame", ","
+        frame, name = _frame(data), "data frame"
         labels = [str(label) for label in frame.columns]
     names = _unique(labels)
     renamed = [name for name, label in zip(names, labels, strict=True) if name != label]
@@ -104,7 +102,7 @@ def read(data: Any) -> Source:
         notes = (f"Some columns have the same name; the later ones are called {listed(renamed)} here.",)
     if labels != [str(label) for label in frame.columns]:  # keep what the file says, to tell what was renamed
         frame = frame.set_axis(labels, axis=1)
-    return Source(name, frame, tuple(names), notes, separator)
+    return Source(name, frame, tuple(names), notes)
 
 
 def _frame(data: Any) -> pandas.DataFrame:
@@ -138,8 +136,8 @@ def _unique(labels: Sequence[str]) -> list[str]:
 # ---------------------------------------------------------------------------------------------------------------- files
 
 
-def _file(path: Path) -> tuple[pandas.DataFrame, list[str], str]:
-    """The frame in a file, its labels as the file has them, and what separates them."""
+def _file(path: Path) -> tuple[pandas.DataFrame, list[str]]:
+    """The frame in a file, and its labels as the file has them."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packed = bool(suffixes) and suffixes[-1] in _COMPRESSED
     kind = (suffixes[:-1] if packed else suffixes)[-1:]
@@ -153,7 +151,7 @@ def _file(path: Path) -> tuple[pandas.DataFrame, list[str], str]:
     try:
         if kind[0] in _PARQUET:
             frame = pandas.read_parquet(path)
-            return frame, [str(label) for label in frame.columns], ","
+            return frame, [str(label) for label in frame.columns]
         return _text(path, _TEXTS[kind[0]])
     except UnicodeDecodeError as error:
         raise ValueError(f"{WHO}: {path.name} must be text in UTF-8, got {error.reason}. Save it as UTF-8.") from error
@@ -170,7 +168,7 @@ def _unreadable(path: Path, error: BaseException) -> ValueError:
     return ValueError(f"{WHO}: {path.name} must be a table that can be read, got: {words}. Look at that place in it.")
 
 
-def _text(path: Path, separator: str | None) -> tuple[pandas.DataFrame, list[str], str]:
+def _text(path: Path, separator: str | None) -> tuple[pandas.DataFrame, list[str]]:
     header = _header(path)
     separator = separator or separator_of(header)
     labels = next(csv.reader(io.StringIO(header), delimiter=separator))
@@ -179,8 +177,8 @@ def _text(path: Path, separator: str | None) -> tuple[pandas.DataFrame, list[str
         frame = pandas.read_csv(path, sep=separator, encoding="utf-8-sig", low_memory=False, index_col=False)
     found = [str(label) for label in frame.columns]
     if len(labels) != len(found):  # a name goes on in the next line, which only the reader of the whole file knows
-        return frame, found, separator
-    return frame, [label or name for label, name in zip(labels, found, strict=True)], separator
+        return frame, found
+    return frame, [label or name for label, name in zip(labels, found, strict=True)]
 
 
 def _header(path: Path) -> str:
@@ -194,5 +192,6 @@ def _header(path: Path) -> str:
 
 
 def separator_of(header: str) -> str:
-    """What separates the names of columns."""
-    return next((mark for mark in (",", ";", "\t", "|") if mark in header), ",")
+    """What separates the names of columns: the most frequent mark outside quotes."""
+    bare = re.sub(r'"[^"]*"', "", header)
+    return max((",", ";", "\t", "|"), key=bare.count)  # the first among equals

@@ -17,7 +17,6 @@ from selmatch.sklearn.features import nameable
 _MAPS = {
     "log": "np.log({})", "log1p": "np.log1p({})", "exp": "np.exp({})", "expm1": "np.expm1({})", "identity": "{}",
 }  # fmt: skip
-_READERS = {".parquet": "pd.read_parquet", ".pq": "pd.read_parquet"}
 
 
 def code(run: Run, contenders: tuple[Contender, ...], winner: str) -> str:
@@ -38,23 +37,25 @@ def code(run: Run, contenders: tuple[Contender, ...], winner: str) -> str:
     recipe = recipes.get(winner, recipes[SELECTIVE])
     (chosen,) = (contender.chosen for contender in contenders if contender.name == recipe.name)
     setting, rounds = most_frequent(chosen)
-    return "\n".join([*_head(run, recipe), *_table(run), *_training(run, recipe, setting, rounds), ""])
+    body = "\n".join([*_table(run), *_training(run, recipe, setting, rounds), ""])
+    return "\n".join([*_head(run, recipe, body), body])
 
 
 # ------------------------------------------------------------------------------------------------------------- the data
 
 
-def _head(run: Run, recipe: Recipe) -> Iterator[str]:
-    yield f'"""Train what won: {recipe.title}, with {_TITLES[run.question.model]}."""'
+def _head(run: Run, recipe: Recipe, body: str) -> Iterator[str]:
+    yield f'"""Train what the comparison advises: {recipe.title}, with {_TITLES[run.question.model]}."""'
     yield ""
     if recipe.name != SELECTIVE and run.question.model != "linear":
         yield f"import {run.question.model}"
-    yield "import numpy as np"
-    yield "import pandas as pd"
+    if "np." in body:
+        yield "import numpy as np"
     if run.question.model == "linear":
         yield from _LINEAR_IMPORTS
     yield ""
     yield "import selmatch as sm"
+    yield "from selmatch.comparison import features"
     yield ""
 
 
@@ -70,31 +71,16 @@ _LINEAR_IMPORTS = (
 
 def _table(run: Run) -> Iterator[str]:
     """Rows that have a target, scores, and features as models take them."""
-    rows, target = run.rows, run.question.target
+    rows, question = run.rows, run.question
     name = rows.name if rows.name != "data frame" else "data.csv"
-    reader = next((call for suffix, call in _READERS.items() if name.lower().endswith(suffix)), "pd.read_csv")
-    separator = "" if rows.separator == "," else f", sep={rows.separator!r}"
+    roles = {role: getattr(question, role) for role in ("target", "split", "group", "time", "weights", "drop")}
+    said = "".join(f", {role}={list(v) if role == 'drop' else v!r}" for role, v in roles.items() if v)
     yield 'loss = sm.load("loss.toml")'
-    yield f"frame = {reader}({name!r}{separator})"
-    yield f"frame[{target!r}] = pd.to_numeric(frame[{target!r}], errors='coerce')"
-    yield f"frame = frame[np.isfinite(frame[{target!r}])].reset_index(drop=True)"
-    yield f"s = {_MAPS[rows.scale.name].format(f'frame[{target!r}].to_numpy(float)')}  # the scores"
-    yield f"features = {_listed(rows.names)}"
-    yield "X = frame[features].copy()"
-    for kind, line in _COLUMNS.items():
-        names = [name for name, found in zip(rows.names, rows.kinds, strict=True) if found == kind]
-        if names:
-            yield f"for name in {_listed(names)}:"
-            yield f"    X[name] = {line}"
-    if not nameable(rows.names) and run.question.model != "linear":
-        yield 'X.columns = [f"f{i}" for i in range(len(features))]  # boosters refuse some characters in names'
-
-
-_COLUMNS = {
-    "number": 'pd.to_numeric(X[name], errors="coerce").astype(float).replace([np.inf, -np.inf], np.nan)',
-    "date": '(pd.to_datetime(X[name], utc=True, errors="coerce") - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)',
-    "category": 'X[name].map(str, na_action="ignore").astype("category")',
-}
+    yield "# all usable rows, with features as in the comparison"
+    yield f"X, y, weights = features({name!r}{said})"
+    yield f"s = {_MAPS[rows.scale.name].format('y')}  # the scores"
+    if not nameable(rows.names) and question.model != "linear":
+        yield 'X.columns = [f"f{i}" for i in range(X.shape[1])]  # boosters refuse some characters in names'
 
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:
@@ -118,8 +104,6 @@ def _training(run: Run, recipe: Recipe, setting: Mapping[str, Any], rounds: int)
 
 
 def _weights(run: Run, setting: Mapping[str, Any]) -> Iterator[str]:
-    weights = run.question.weights
-    yield f"weights = {'np.ones(len(s))' if weights is None else f'frame[{weights!r}].to_numpy(float)'}"
     if "weight" in setting:
         low_high = " | ".join(f"((s >= {_number(a)}) & (s <= {_number(b)}))" for a, b in run.region.pieces)
         yield f"weights = weights * np.where({low_high}, {setting['weight']!r}, 1.0)"
@@ -157,13 +141,13 @@ def _native(run: Run, recipe: Recipe, setting: Mapping[str, Any], rounds: int) -
     else:
         from selmatch.comparison.with_lightgbm import objective_params
     yield f"params = {_params(run, setting, **objective_params(recipe, setting))}"
-    yield f"y = {_labels(labels)}  # labels of size 1"
+    yield f"labels = {_labels(labels)}  # of size 1"
     if run.question.model == "xgboost":
-        yield "data = xgboost.DMatrix(X, y, weight=weights / weights.mean(), enable_categorical=True)"
+        yield "data = xgboost.DMatrix(X, labels, weight=weights / weights.mean(), enable_categorical=True)"
         yield f"model = xgboost.train(params, data, num_boost_round={rounds})"
         yield "predicted = model.predict(data)"
     else:
-        yield "data = lightgbm.Dataset(X, y, weight=weights / weights.mean())"
+        yield "data = lightgbm.Dataset(X, labels, weight=weights / weights.mean())"
         yield f"model = lightgbm.train(params, data, num_boost_round={rounds})"
         yield "predicted = model.predict(X)"
     yield f"scores = {_scores(labels)}"
@@ -188,16 +172,17 @@ def _linear(run: Run, recipe: Recipe, setting: Mapping[str, Any]) -> Iterator[st
     yield f"categories = {_listed(categories)}"
     yield "filled = SimpleImputer(strategy='median', add_indicator=True, keep_empty_features=True)"
     yield f"each = OneHotEncoder(handle_unknown='ignore', max_categories={MOST_CATEGORIES}, sparse_output=False)"
-    yield "numbers = [name for name in features if name not in categories]"
+    yield "numbers = [name for name in X.columns if name not in categories]"
     yield (
         "columns = ColumnTransformer([('numbers', make_pipeline(filled, StandardScaler()), numbers), "
         "('categories', each, categories)])"
     )
     labels = Labels.of(recipe.labels, run.rows.scores)
     alpha = setting["alpha"]
-    y = "y"
+    learnt = "labels"
     if recipe.objective == "selective":
-        made, y = f"sm.sklearn.SelectiveLinearModel(loss, alpha={penalty(run.loss, run.rows.scores, alpha)!r})", "s"
+        alpha, learnt = penalty(run.loss, run.rows.scores, alpha), "s"
+        made = f"sm.sklearn.SelectiveLinearModel(loss, alpha={alpha!r})"
     elif recipe.objective == "huber":
         made = f"HuberRegressor(epsilon={max(1.0, setting['delta'])!r}, alpha={alpha!r}, max_iter=1000)  # much like it"
     elif recipe.objective == "quantile":
@@ -205,9 +190,9 @@ def _linear(run: Run, recipe: Recipe, setting: Mapping[str, Any]) -> Iterator[st
     else:
         made = f"Ridge(alpha={alpha!r} * len(s))"
     yield f"estimator = {made}"
-    if y == "y":
-        yield f"y = {_labels(labels)}  # labels of size 1"
+    if learnt == "labels":
+        yield f"labels = {_labels(labels)}  # of size 1"
     yield "model = make_pipeline(columns, estimator)"
-    yield f"model.fit(X, {y}, **{{f'{{model.steps[-1][0]}}__sample_weight': weights / weights.mean()}})"
+    yield f"model.fit(X, {learnt}, **{{f'{{model.steps[-1][0]}}__sample_weight': weights / weights.mean()}})"
     yield "predicted = model.predict(X)"
-    yield f"scores = {'predicted' if y == 's' else _scores(labels)}"
+    yield f"scores = {'predicted' if learnt == 's' else _scores(labels)}"

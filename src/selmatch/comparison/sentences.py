@@ -1,25 +1,32 @@
 """The sentences of a verdict: against whom, by how much, at what price, and what to do next.
 
-Each says only what was measured, and is left out where that is not enough to say it.
+Each says only what was measured, and is left out where that is not enough to say it. Readers know the measure "loss" as
+the cost.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from selmatch.comparison.result import CONTROL, SELECTIVE, Contender, Estimate, Measure, Score
 from selmatch.comparison.tabulate import shown
 
+#: the simplest first; who is not named comes last
+SIMPLICITY = ("squared", "log_target", "raw_target", "reweighted", "huber", "quantile")
+#: how many sentences a verdict may have, the advice included
+MOST = 6
+
 
 @dataclass(frozen=True)
 class Case:
-    """The numbers of a comparison, by name."""
+    """The numbers of a comparison, by name, and what the scores are of the target: "target" or "log"."""
 
     contenders: Mapping[str, Contender]
     measures: Mapping[str, Measure]
     scores: Mapping[str, Mapping[str, Score]]
+    scale: str = "target"
 
     def others(self) -> list[str]:
         """Who is trained with another loss, and predicts scores."""
@@ -32,6 +39,24 @@ class Case:
     def usual(self, rival: str | None) -> str | None:
         """What people use now: squared error, or the rival where that does not compete."""
         return "squared" if "squared" in self.others() else rival
+
+    def simplest(self, rival: str) -> str:
+        """Of the others, the simplest that is not clearly worse than the best of all; else the rival."""
+        order = {name: place for place, name in enumerate(SIMPLICITY)}
+        by_simplicity = sorted(self.others(), key=lambda name: order.get(name, len(order)))
+        return next((name for name in by_simplicity if not self._behind(name, rival)), rival)
+
+    def _behind(self, name: str, rival: str) -> bool:
+        """Whether the cost is clearly higher than with the selective loss, or than with the rival.
+
+        Intervals are those of the gain of the selective loss. Where those over two others do not overlap, at least
+        95 % of the resamples agree on which of the two has the higher cost.
+        """
+        theirs, best = self.score(name, "loss"), self.score(rival, "loss")
+        if theirs is None or theirs.gain is None:
+            return True
+        beyond = best is not None and best.gain is not None and theirs.gain.low > best.gain.high
+        return beyond or self.against(name, "loss") == "better"
 
     def title(self, name: str) -> str:
         """A contender for people."""
@@ -69,29 +94,31 @@ def _clear(estimate: Estimate) -> bool:
 
 
 def agreement(case: Case, rival: str) -> tuple[int, int]:
-    """In how many splits the selective loss is lower than with the rival, and in how many both were measured."""
+    """In how many splits the cost is lower than with the rival, and in how many both were measured."""
     pairs = zip(case.scores[SELECTIVE]["loss"].splits, case.scores[rival]["loss"].splits, strict=True)
     known = [(ours, theirs) for ours, theirs in pairs if not math.isnan(ours) and not math.isnan(theirs)]
     return sum(ours < theirs for ours, theirs in known), len(known)
 
 
-# ----------------------------------------------------------------------------------------------- how much less, or more
+# -------------------------------------------------------------------------------------------- how much lower, or higher
 
 
-def compared(score: Score, what: str, title: str) -> str:
-    """The selective loss beside another contender: "5.4 % less ``what`` than ``title`` (4.1 to 6.8 %)"."""
-    what, share = f" {what}" if what else "", score.relative
+def compared(case: Case, name: str, what: str = " cost") -> str:
+    """The cost of the selective loss beside that of another: "5.4 % lower cost than squared error (4.1 to 6.8 %)"."""
+    score, title = case.scores[name]["loss"], case.title(name)
+    share = score.relative
     if share is None or not all(map(math.isfinite, (share.value, share.low, share.high))):
         gain = math.nan if score.gain is None else score.gain.value
-        return f"less{what} than {title}" if gain > 0.0 else f"no less{what} than {title}"
+        return f"{'a lower' if what else 'lower'}{what} than {title}" if gain > 0.0 else f"no lower{what} than {title}"
     if share.low <= 0.0 <= share.high:
-        return f"about as much{what} as {title} (from {_more_or_less(share.low)} to {_more_or_less(share.high)})"
+        return f"about the same{what} as {title} (from {_lower_or_higher(share.low)} to {_lower_or_higher(share.high)})"
     low, high = sorted((abs(share.low), abs(share.high)))
-    return f"{_more_or_less(share.value)}{what} than {title} ({_percent(low).removesuffix(' %')} to {_percent(high)})"
+    ends = f"{_percent(low).removesuffix(' %')} to {_percent(high)}"
+    return f"{_lower_or_higher(share.value)}{what} than {title} ({ends})"
 
 
-def _more_or_less(share: float) -> str:
-    return f"{_percent(abs(share))} {'more' if share < 0.0 else 'less'}"
+def _lower_or_higher(share: float) -> str:
+    return f"{_percent(abs(share))} {'higher' if share < 0.0 else 'lower'}"
 
 
 def _percent(share: float) -> str:
@@ -102,28 +129,37 @@ def _percent(share: float) -> str:
 # -------------------------------------------------------------------------------------------------------- the sentences
 
 
-def sentences(case: Case, rival: str | None) -> tuple[str, ...]:
-    """What can be said of the numbers, whatever the verdict."""
+def sentences(case: Case, kind: str, rival: str | None, known: Collection[str] = ()) -> tuple[str, ...]:
+    """A few things to know, the most important first; the last is what to do next.
+
+    Parameters
+    ----------
+    case : Case
+        The numbers.
+    kind, rival : str
+        Of the verdict.
+    known : collection of str
+        Contenders whose cost the headline has compared.
+    """
     said = (
-        _against_all(case),
+        _against(case, known),
         _in_splits(case, rival),
         _beaten(case, rival),
-        _constant(case),
         _within_lists(case),
         _price(case, rival),
-        _control(case),
+        _constant(case),
         _bias(case),
+        _control(case),
     )
-    return tuple(filter(None, said))
+    return (*list(filter(None, said))[: MOST - 1], advice(case, kind, rival))
 
 
-def _against_all(case: Case) -> str:
-    told = [
-        compared(score, "", case.title(name))
-        for name in case.others()
-        if (score := case.score(name, "loss")) is not None and score.gain is not None
-    ]
-    return f"Selective loss against each of the others: {'; '.join(told)}." if len(told) > 1 else ""
+def _against(case: Case, known: Collection[str]) -> str:
+    """Against what people use now, and against the strongest simple rival, unless the headline has said so."""
+    names = [name for name in ("squared", "reweighted") if name in case.others() and case.score(name, "loss")]
+    if all(name in known for name in names):
+        return ""
+    return f"The cost is {', and '.join(compared(case, name, '') for name in names)}."
 
 
 def _in_splits(case: Case, rival: str | None) -> str:
@@ -133,7 +169,13 @@ def _in_splits(case: Case, rival: str | None) -> str:
     chosen = ", the best of the others on the validation rows," if len(case.others()) > 1 else ""
     if not counted:
         return ""
-    return f"The selective loss is lower than with {case.title(rival)}{chosen} in {better} of {counted} splits."
+    if counted == 1:
+        lower = "lower" if better else "not lower"
+        return (
+            f"The cost is {lower} than with {case.title(rival)}{chosen} in the only split; one split shows nothing "
+            "about chance in training."
+        )
+    return f"The cost is lower than with {case.title(rival)}{chosen} in {better} of {counted} splits."
 
 
 def _beaten(case: Case, rival: str | None) -> str:
@@ -142,14 +184,19 @@ def _beaten(case: Case, rival: str | None) -> str:
     if not named:
         return ""
     return (
-        f"With {' and '.join(named)} the selective loss is clearly lower on the tested rows, though not lowest on the "
-        "validation rows: a choice by the tested rows would flatter itself, but look into it."
+        f"With {' and '.join(named)} the cost is clearly lower on the tested rows, though not lowest on the validation "
+        "rows: a choice by the tested rows would flatter itself, but look into it."
     )
 
 
-def _constant(case: Case) -> str:
+def learns_nothing(case: Case) -> bool:
+    """Whether the selective loss is not clearly better than the best constant, which needs no features."""
     explained = case.score(SELECTIVE, "explained")
-    if explained is None or not explained.estimate.low <= 0.0:
+    return explained is not None and explained.estimate.low <= 0.0
+
+
+def _constant(case: Case) -> str:
+    if not learns_nothing(case):
         return ""
     return "Its predictions are not clearly better than one constant for all rows: the features may tell too little."
 
@@ -170,21 +217,30 @@ def _within_lists(case: Case) -> str:
 
 
 def _price(case: Case, rival: str | None) -> str:
-    """What it costs elsewhere."""
+    """What it buys, and what it costs elsewhere."""
     usual = case.usual(rival)
-    names = {"mae": "the mean absolute error of all rows"}
+    names = {"mae": "the error of all rows", "mae_predicted": "the error where the prediction is in the region"}
     if "false_high" in case.measures:
         names["false_high"] = f"the {case.measures['false_high'].title}"
     measured = [name for name in names if case.score(usual, name) and case.score(SELECTIVE, name)]
     if usual is None or not measured:
         return ""
+    title, bought = case.title(usual), ""
+    if case.against(usual, "capture") == "better":
+        ours, theirs = (case.text(name, "capture") for name in (SELECTIVE, usual))
+        bought = f"It finds {ours} of the region instead of {theirs} with {title}. "
     worse = [name for name in measured if case.against(usual, name) == "worse"]
-    if worse:
-        values = {name: f"{case.text(SELECTIVE, name)} instead of {case.text(usual, name)}" for name in worse}
-        prices = (f"{names[name]} is {value}" for name, value in values.items())
-        return f"The price, against {case.title(usual)}: {', and '.join(prices)}."
-    both = " and ".join(names[name] for name in measured)
-    return f"No price was found in {both}: not clearly worse than with {case.title(usual)}."
+    if not worse:
+        where = _listed([names[name] for name in measured])
+        return f"{bought}No price was found in {where}: not clearly worse than with {title}."
+    values = {name: f"{case.text(SELECTIVE, name)} instead of {case.text(usual, name)}" for name in worse}
+    prices = _listed([f"{names[name]} is {value}" for name, value in values.items()])
+    return f"{bought}The price: {prices}." if bought else f"The price, against {title}: {prices}."
+
+
+def _listed(parts: list[str]) -> str:
+    *first, last = parts
+    return f"{', '.join(first)}{',' if len(first) > 1 else ''} and {last}" if first else last
 
 
 def _control(case: Case) -> str:
@@ -193,7 +249,7 @@ def _control(case: Case) -> str:
     if not (control < squared and (control < ours or squared - control > 0.5 * (squared - ours))):
         return ""
     before, after, beside = (case.text(name, "mae_observed") for name in ("squared", CONTROL, SELECTIVE))
-    costs = ", and yet has clearly more selective loss" if case.against(CONTROL, "loss") == "better" else ""
+    costs = ", and yet has a clearly higher cost" if case.against(CONTROL, "loss") == "better" else ""
     return (
         "Do not judge by the error where the observation is in the region: adding a constant to squared error, which "
         f"tells nothing new, takes it from {before} to {after} (the selective loss: {beside}){costs}."
@@ -210,7 +266,8 @@ def _bias(case: Case) -> str:
         return "Its predictions show no clear bias, neither as means nor in link space."
     said = ""
     if _clear(mean):
-        said = f"As means its predictions are {shown(abs(mean.value))} too {'high' if mean.value > 0.0 else 'low'}. "
+        size = f"{shown(abs(mean.value))} too {'high' if mean.value > 0.0 else 'low'}"
+        said = f"As means its predictions are {size}{_of_target(case, mean.value)}. "
     if not _clear(link):
         return (
             f"{said}In link space they show no clear bias. This is meant: a selective loss aims at the score whose "
@@ -222,14 +279,39 @@ def _bias(case: Case) -> str:
     return f"{said}{some} link space, where none is meant, the bias is {shown(link.value)}{beside}."
 
 
+def _of_target(case: Case, error: float) -> str:
+    """What an error of logarithms is for the target."""
+    if case.scale != "log":
+        return ""
+    share = abs(math.expm1(error))
+    return f" (about {100.0 * share:.2g} % of the target)" if share < 1.0 else f" (a factor of {math.exp(error):.2g})"
+
+
+#: a gain over the rival below this share is real and may still not pay
+LITTLE = 0.02
+
+
 def advice(case: Case, kind: str, rival: str | None) -> str:
     """What to do next."""
     if rival is None:
         return "Next: let it compete with squared error and re-weighted squared error."
-    title = case.title(rival)
-    return {
-        "helps": "Next: use it. The program that trains it is at the end of the report, and in comparison.code.",
-        "does not help": f"Next: use {title}. If that surprises you, check that the region is where errors cost you.",
-        "no difference": f"Next: use {title}, which is simpler; more rows would show smaller differences.",
-        "too little data": "Next: take more rows, or a wider region; until then a simpler loss will do.",
-    }[kind]
+    if kind == "helps":
+        share = case.scores[rival]["loss"].relative
+        small = share is not None and share.value < LITTLE
+        but = f" It is little, though: who has {case.title(rival)} already may stay with it." if small else ""
+        return f"Next: use it. The program that trains it is at the end of the report, and in comparison.code.{but}"
+    simplest = case.simplest(rival)
+    title = case.title(simplest)
+    if kind == "too little data":
+        return f"Next: take more rows, or a wider region; until then {title} will do."
+    if case.against(simplest, "loss") == "better":
+        reason = ", which is simpler, until the splits agree"
+    elif kind == "does not help" and simplest == rival:
+        reason = ""
+    elif len(case.others()) == 1:
+        reason = ", which is simpler"
+    else:
+        reason = ", the simplest loss that is not clearly worse than the best"
+    if kind == "does not help":
+        return f"Next: use {title}{reason}. If that surprises you, check that the region is where errors cost you."
+    return f"Next: use {title}{reason}; more rows would show smaller differences."

@@ -14,15 +14,32 @@ from selmatch.comparison.tables import Rows
 _HELD_OUT = 0.2
 #: a single split tests one fold of so many
 _FOLDS_OF_ONE = 5
+#: to train, to validate, to test
+_FEWEST_FOLDS = 3
+#: with fewer rows a part of a split is worth nothing
+_FEWEST_ROWS = 10
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Positions of rows in ascending order, of which no two parts share one; rows of a group lie side by side."""
+    """Positions of rows in ascending order, of which no two parts share one; rows of a group lie side by side.
+
+    Attributes
+    ----------
+    train, valid, test : array of int
+        The parts.
+    late : int
+        How many rows were left out of the first two, since they happened after the next part had begun.
+    """
 
     train: np.ndarray
     valid: np.ndarray
     test: np.ndarray
+    late: int = 0
+
+    @property
+    def parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.train, self.valid, self.test
 
 
 def splits_of(rows: Rows, question: Question) -> tuple[Split, ...]:
@@ -46,20 +63,51 @@ def splits_of(rows: Rows, question: Question) -> tuple[Split, ...]:
     else:
         made = _folded(rows, question.splits, random)
     for split in made:
-        for part in ("train", "valid", "test"):
-            if not len(getattr(split, part)):
-                raise ValueError(f"{WHO}: every split must have rows to {part}, got none. Ask for fewer splits.")
+        for part, found in zip(("train", "validate", "test"), split.parts, strict=True):
+            if not len(found):
+                remedy = "Ask for fewer splits." if rows.group is None else "More groups are needed: each stays whole."
+                raise ValueError(f"{WHO}: every split must have rows to {part}, got none. {remedy}")
     if rows.group is None:
         return tuple(made)
-    return tuple(Split(*(_side_by_side(part, rows.group) for part in (s.train, s.valid, s.test))) for s in made)
+    return tuple(_grouped(split, rows.group) for split in made)
 
 
-def _side_by_side(part: np.ndarray, group: np.ndarray) -> np.ndarray:
-    return part[np.argsort(group[part], kind="stable")]
+def notes_of(rows: Rows, splits: tuple[Split, ...]) -> list[str]:
+    """What to know about the splits, in sentences."""
+    notes = []
+    if late := sum(split.late for split in splits):
+        notes.append(
+            f"Groups last longer than the blocks of time: {late:,} times a row was left out of training or validation, "
+            "since it happened after the next block had begun (summed over the splits)."
+        )
+    if rows.group is not None and rows.split is not None:
+        homes = np.concatenate([np.unique(rows.group[part]) for part in splits[0].parts])
+        if crossing := int((np.bincount(homes) > 1).sum()):
+            notes.append(
+                f"WARNING: {crossing:,} of {len(np.unique(homes)):,} groups have rows in several parts of the given "
+                "split. What is learnt about a group helps to predict the rest of it, so results look better than on "
+                "new groups; leave split out to keep groups whole."
+            )
+    return notes
+
+
+def _split(train: np.ndarray, valid: np.ndarray, test: np.ndarray) -> Split:
+    """A split from what each part holds."""
+    return Split(np.flatnonzero(train), np.flatnonzero(valid), np.flatnonzero(test))
+
+
+def _grouped(split: Split, group: np.ndarray) -> Split:
+    """The same with rows of a group side by side."""
+    train, valid, test = (part[np.argsort(group[part], kind="stable")] for part in split.parts)
+    return Split(train, valid, test, split.late)
 
 
 def _folded(rows: Rows, count: int, random: np.random.Generator) -> list[Split]:
     folds = count if count > 1 else _FOLDS_OF_ONE
+    if rows.group is not None:
+        groups = int(rows.group.max()) + 1
+        folds = folds if count > 1 else max(_FEWEST_FOLDS, min(folds, groups))
+        _require_groups(groups, folds, count)
     fold = _folds(rows, folds, random)
     made = []
     for i in range(count):
@@ -68,7 +116,7 @@ def _folded(rows: Rows, count: int, random: np.random.Generator) -> list[Split]:
             valid = fold == (i + 1) % folds
         else:  # the next fold is all there is to train on
             valid = _held_out(rows, ~test, random)
-        made.append(Split(*map(np.flatnonzero, (~test & ~valid, valid, test))))
+        made.append(_split(~test & ~valid, valid, test))
     return made
 
 
@@ -77,17 +125,25 @@ def _folds(rows: Rows, folds: int, random: np.random.Generator) -> np.ndarray:
     if rows.group is None:
         return random.permutation(np.arange(len(rows)) % folds)
     sizes = np.bincount(rows.group)
-    if len(sizes) < folds:
-        raise ValueError(
-            f"{WHO}: group must have at least as many groups as splits, got {len(sizes)} groups and {folds} splits. "
-            "Ask for fewer splits."
-        )
     filled, home = np.zeros(folds), np.empty(len(sizes), dtype=int)
     order = random.permutation(len(sizes))
     for group in order[np.argsort(-sizes[order], kind="stable")]:  # the largest first, each into the emptiest fold
         home[group] = np.argmin(filled)
         filled[home[group]] += sizes[group]
     return home[rows.group]
+
+
+def _require_groups(groups: int, folds: int, count: int) -> None:
+    """Groups enough to train, validate and test on; two folds must each be divided once more."""
+    least = 4 if folds == 2 else folds
+    if groups < least:
+        remedy = f"More groups are needed, {least} or more"
+        if groups >= _FEWEST_FOLDS:
+            remedy += f"; or ask for {groups} splits"
+        asked = f"{count} split{'s' if count > 1 else ''}"
+        raise ValueError(
+            f"{WHO}: group must have at least {least} groups for {asked}, got {groups} groups and {asked}. {remedy}."
+        )
 
 
 def _held_out(rows: Rows, among: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -106,7 +162,7 @@ def _given(rows: Rows, random: np.random.Generator) -> Split:
     if not valid.any():
         valid = _held_out(rows, train, random)
         train = train & ~valid
-    return Split(*map(np.flatnonzero, (train, valid, test)))
+    return _split(train, valid, test)
 
 
 def _by_time(rows: Rows, count: int) -> list[Split]:
@@ -125,4 +181,19 @@ def _by_time(rows: Rows, count: int) -> list[Split]:
             f"{WHO}: time must have {blocks} blocks of different times for {count} splits, got {len(sizes)} different "
             "times, too unevenly spread. Ask for fewer splits."
         )
-    return [Split(*map(np.flatnonzero, (block <= i, block == i + 1, block == i + 2))) for i in range(count)]
+    made = [_split(block <= i, block == i + 1, block == i + 2) for i in range(count)]
+    return made if rows.group is None else [_without_the_future(split, np.asarray(rows.time)) for split in made]
+
+
+def _without_the_future(split: Split, time: np.ndarray) -> Split:
+    """A split by the first rows of groups, without later rows that happened when the next part had begun."""
+    train = split.train[time[split.train] < time[split.valid].min()]
+    valid = split.valid[time[split.valid] < time[split.test].min()]
+    for name, before, after in (("train", split.train, train), ("validate", split.valid, valid)):
+        if len(after) < _FEWEST_ROWS:
+            raise ValueError(
+                f"{WHO}: groups must last less long for time and group together, got {len(after):,} of {len(before):,} "
+                f"rows to {name} on that happened before the next block of groups began. Leave group or time out, ask "
+                "for fewer splits, or divide groups into shorter ones."
+            )
+    return Split(train, valid, split.test, len(split.train) + len(split.valid) - len(train) - len(valid))

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas
@@ -56,11 +56,11 @@ class Rows:
     group : array of int or None
         The group of each row, counted from 0.
     weights : array of float or None
-        Of the rows, > 0.
+        Of the rows, > 0, of mean 1.
     notes : tuple of str
         What was done, in sentences.
-    separator : str
-        Of a text file.
+    categories : tuple of (tuple of str or None)
+        For each feature what its codes mean; None for numbers.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Rows:
     time: np.ndarray | None
     weights: np.ndarray | None
     notes: tuple[str, ...]
-    separator: str = ","
+    categories: tuple[tuple[str, ...] | None, ...] = ()
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -86,6 +86,14 @@ class Rows:
     def categorical(self) -> tuple[int, ...]:
         """Which columns of the matrix are codes."""
         return tuple(i for i, kind in enumerate(self.kinds) if kind == "category")
+
+    def frame(self) -> pandas.DataFrame:
+        """The features as a frame, with words in place of codes."""
+        columns = {}
+        for name, values, words in zip(self.names, self.matrix.T, self.categories, strict=True):
+            codes = None if words is None else np.where(np.isnan(values), -1, values).astype(int)
+            columns[name] = values if codes is None else pandas.Categorical.from_codes(codes, list(words or ()))
+        return pandas.DataFrame(columns)
 
     def fingerprint(self) -> str:
         """Of everything that models see."""
@@ -111,8 +119,8 @@ def prepare(data: Any, question: Question) -> Rows:
     notes = list(source.notes)
     roles = _roles(source, question)
     total = len(source.frame)
-    usable, target = _usable(source, roles, notes)
-    places = np.flatnonzero(usable)
+    usable = _usable(source, roles, notes)
+    places, target, weights = np.flatnonzero(usable.rows), usable.target, usable.weights
     _require_rows(len(places), total)
     _require_variation(roles["target"], target[places])
     scale = _scale(question.scale, roles["target"], target[places], notes)
@@ -127,7 +135,10 @@ def prepare(data: Any, question: Question) -> Rows:
         places = places[kept]
     target = target[places]
     _require_variation(roles["target"], target)
-    names, kinds, matrix = _features(source, places, {*roles.values(), *_dropped(source, question.drop)}, notes)
+    names, columns = _features(source, places, {*roles.values(), *_dropped(source, question.drop)}, notes)
+    kinds, matrix = tuple(column.kind for column in columns), np.empty((len(places), len(columns)))
+    for i, column in enumerate(columns):
+        matrix[:, i] = column.values
     scores = scale(target)
     _warn_of_leaks(names, kinds, matrix, target, scores, notes)
     if question.scale == "target":
@@ -136,9 +147,9 @@ def prepare(data: Any, question: Question) -> Rows:
         source.name, total, places, matrix, names, kinds, target, scores, scale,
         split=_parts(source.column(roles["split"]).iloc[places]) if "split" in roles else None,
         group=_codes(source.column(roles["group"]).iloc[places]) if "group" in roles else None,
-        time=cells.moments(roles["time"], source.column(roles["time"]).iloc[places]) if "time" in roles else None,
-        weights=_weights(source, roles)[places] if "weights" in roles else None,
-        notes=tuple(notes), separator=source.separator,
+        time=None if usable.time is None else usable.time[places],
+        weights=None if weights is None else weights[places] / weights[places].mean(),
+        notes=tuple(notes), categories=tuple(column.categories for column in columns),
     )  # fmt: skip
 
 
@@ -160,9 +171,19 @@ def _dropped(source: Source, drop: Iterable[str]) -> list[str]:
     return [source.known("dropped", name) for name in drop]
 
 
-def _usable(source: Source, roles: dict[str, str], notes: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows have a target and a place, and all targets."""
-    target = cells.numbers("target", roles["target"], source.column(roles["target"]))
+class _Usable(NamedTuple):
+    """Which rows have a target and a place; and of all rows the target, the time and the weight."""
+
+    rows: np.ndarray
+    target: np.ndarray
+    time: np.ndarray | None
+    weights: np.ndarray | None
+
+
+def _usable(source: Source, roles: dict[str, str], notes: list[str]) -> _Usable:
+    found = cells.numbers("target", roles["target"], source.column(roles["target"]))
+    target, time, weights = found.values, None, None
+    notes.extend(filter(None, [found.note]))
     usable = np.isfinite(target)
     missing, infinite = int(np.isnan(target).sum()), int(np.isinf(target).sum())
     if missing:
@@ -173,11 +194,14 @@ def _usable(source: Source, roles: dict[str, str], notes: list[str]) -> tuple[np
         if role in roles:
             present = source.column(roles[role]).notna().to_numpy()
             if role == "time":
-                present = np.isfinite(cells.moments(roles[role], source.column(roles[role])))
+                found = cells.moments(roles[role], source.column(roles[role]))
+                notes.extend(filter(None, [found.note]))
+                time, present = found.values, np.isfinite(found.values)
             _leave_out(usable, present, f"without a value in the {role} column {roles[role]!r}", notes)
     if "weights" in roles:
-        _leave_out(usable, _weights(source, roles) > 0.0, "with a weight of 0", notes)
-    return usable, target
+        weights = _weights(roles["weights"], source.column(roles["weights"]), notes)
+        _leave_out(usable, weights > 0.0, "with a weight of 0", notes)
+    return _Usable(usable, target, time, weights)
 
 
 def _leave_out(usable: np.ndarray, kept: np.ndarray, why: str, notes: list[str]) -> None:
@@ -187,16 +211,18 @@ def _leave_out(usable: np.ndarray, kept: np.ndarray, why: str, notes: list[str])
         notes.append(f"{lost:,} rows {why} were left out.")
 
 
-def _weights(source: Source, roles: dict[str, str]) -> np.ndarray:
-    name = roles["weights"]
-    weights = cells.numbers("weights", name, source.column(name))
-    wrong = ~(np.isfinite(weights) & (weights >= 0.0))
+def _weights(name: str, column: pandas.Series, notes: list[str]) -> np.ndarray:
+    """Weights of all rows, of which the largest is 1."""
+    found = cells.numbers("weights", name, column)
+    notes.extend(filter(None, [found.note]))
+    wrong = ~(np.isfinite(found.values) & (found.values >= 0.0))
     if wrong.any():
         first = int(np.flatnonzero(wrong)[0])
         raise ValueError(
-            f"{WHO}: the weights column {name!r} must hold numbers >= 0, got {weights[first]:g} in row {first + 1:,}."
+            f"{WHO}: the weights column {name!r} must hold numbers >= 0, got {found.values[first]:g} in row "
+            f"{first + 1:,}."
         )
-    return weights
+    return found.values / (found.values.max(initial=0.0) or 1.0)
 
 
 def _codes(column: pandas.Series) -> np.ndarray:
@@ -219,12 +245,22 @@ def _sampled(count: int, most: int, groups: np.ndarray | None, seed: int) -> np.
     """At most so many rows, in their order; whole groups where there are groups."""
     if count <= most:
         return np.arange(count)
+    if most < FEWEST:
+        raise ValueError(f"{WHO}: rows must be at least {FEWEST}, got {most}. Fewer decide nothing.")
     random = np.random.default_rng([seed, 1])
     if groups is None:
         return np.sort(random.choice(count, size=most, replace=False))
     sizes = np.bincount(groups)
-    order = random.permutation(len(sizes))
-    taken = order[np.cumsum(sizes[order]) <= most]
+    taken, room = [], most
+    for group in random.permutation(len(sizes)):
+        if sizes[group] <= room:  # else a smaller one may still fit
+            taken.append(group)
+            room -= sizes[group]
+    if most - room < FEWEST:
+        raise ValueError(
+            f"{WHO}: rows must have room for whole groups with {FEWEST} rows or more, got rows={most:,} and groups of "
+            f"{sizes.min():,} to {sizes.max():,} rows. Allow more rows, {count:,} for all."
+        )
     return np.flatnonzero(np.isin(groups, taken))
 
 
@@ -263,8 +299,8 @@ def _scale(name: str, column: str, target: np.ndarray, notes: list[str]) -> Scal
 
 def _features(
     source: Source, places: np.ndarray, used: set[str], notes: list[str]
-) -> tuple[tuple[str, ...], tuple[str, ...], np.ndarray]:
-    """Names, kinds and numbers of the columns that can be learnt from."""
+) -> tuple[tuple[str, ...], tuple[cells.Column, ...]]:
+    """The columns that can be learnt from, and their names."""
     found: dict[str, cells.Column] = {}
     constant, rows, given = [], [], []
     for name in source.names:
@@ -278,14 +314,14 @@ def _features(
             given.append(name)
             continue
         made = cells.feature(name, column)
-        if made is None:
+        if made.kind == "name":
             rows.append(name)
         elif made.constant:
             constant.append(name)
+            continue
         else:
             found[name] = made
-            if made.note:
-                notes.append(made.note)
+        notes.extend(filter(None, [made.note]))
     if constant:
         notes.append(f"Columns with the same value in all rows, or none, were left out: {listed(constant)}.")
     if rows:
@@ -299,10 +335,7 @@ def _features(
             f"{WHO}: data must have at least one column to learn from, besides {listed(sorted(used))}, got none that "
             "varies."
         )
-    matrix = np.empty((len(places), len(found)))
-    for i, column in enumerate(found.values()):
-        matrix[:, i] = column.values
-    return tuple(found), tuple(column.kind for column in found.values()), matrix
+    return tuple(found), tuple(found.values())
 
 
 def _counts(name: str, column: pandas.Series) -> bool:
@@ -332,8 +365,8 @@ def _correlation(x: np.ndarray, y: np.ndarray) -> float:
     present = np.isfinite(x)
     if present.sum() < 3:
         return 0.0
-    x, y = x[present] - x[present].mean(), y[present] - y[present].mean()
     with np.errstate(all="ignore"):
+        x, y = x[present] - x[present].mean(), y[present] - y[present].mean()
         size = float(np.sqrt(x @ x) * np.sqrt(y @ y))
         return abs(float(x @ y)) / size if 0.0 < size < np.inf else 0.0
 
@@ -342,11 +375,12 @@ def _warn_of_tails(target: np.ndarray, notes: list[str]) -> None:
     """A few rows that decide every squared error are better compared on a logarithm."""
     if target.min() < 0.0:
         return
-    squares = np.sort(np.square(target - target.mean()))
-    top = squares[-max(1, len(squares) // 100) :].sum()
-    if top > _HEAVY * squares.sum():
-        share = 100.0 * top / squares.sum()
+    count = max(1, len(target) // 100)
+    with np.errstate(all="ignore"):  # what is too large for squares is refused where the loss is designed
+        squares = np.sort(np.square(target - target.mean()))
+        share = float(squares[-count:].sum() / squares.sum())
+    if share > _HEAVY:
         notes.append(
-            f"The target has a heavy tail: 1 % of the rows carry {share:.0f} % of all squared deviations. "
-            "scale='log' compares relative errors instead."
+            f"The target has a heavy tail: {100.0 * count / len(target):.2g} % of the rows ({count:,}) carry "
+            f"{100.0 * share:.0f} % of all squared deviations. scale='log' compares relative errors instead."
         )

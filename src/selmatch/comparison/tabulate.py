@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
 
-from selmatch.comparison.measures import INTERVALS, KINDS
+from selmatch.comparison.measures import INTERVALS, KINDS, cost_sentence
 from selmatch.comparison.result import Comparison, Contender, Estimate, Measure, Score
 
 _WIDTH = 100
@@ -148,21 +148,20 @@ def text(comparison: Comparison) -> str:
     verdict, data = comparison.verdict, comparison.data
     model = f"{comparison.question.model}, {len(comparison.contenders)} contenders"
     used = f"{data.used:,} rows" if data.used == data.rows else f"{data.used:,} of {data.rows:,} rows"
-    region = f"where accuracy matters: {comparison.region.words}"
-    lines = [f"{comparison.question.target} of {data.name}: {used}, {model}", *_wrapped(region), ""]
-    lines += [*_wrapped(verdict.headline), ""]
+    lines = [f"{comparison.question.target} of {data.name}: {used}, {model}", *wrapped(cost_sentence(comparison)), ""]
+    lines += [*wrapped(verdict.headline), ""]
     for sentence in verdict.sentences:
-        lines += _wrapped(sentence, "- ")
+        lines += wrapped(sentence, "- ")
     for kind, block in groupby(rows(comparison), key=lambda row: row.measure.kind):
         lines += ["", KINDS.get(kind, kind).upper(), *_block(tuple(block))]
     lines += [
         "",
         "* the best value   ! clearly worse than the selective loss   + clearly better than it",
-        *_wrapped(INTERVALS),
+        *wrapped(INTERVALS),
         "",
     ]
     for measure in comparison.measures:
-        lines += _wrapped(f"{measure.title}: {measure.words}", "- ")
+        lines += wrapped(f"{measure.title}: {measure.words}", "- ")
     return "\n".join(lines)
 
 
@@ -186,9 +185,9 @@ def _line(entries: tuple[str, ...], widths: list[int]) -> str:
     return " ".join([title.ljust(widths[0]), *cells]).rstrip()
 
 
-def _wrapped(words: str, bullet: str = "") -> list[str]:
-    # no line begins with a percent sign
+def wrapped(words: str, bullet: str = "", width: int = _WIDTH) -> list[str]:
+    """Lines of so many characters, of which none begins with a percent sign."""
     words = words.replace(" %", "\N{NO-BREAK SPACE}%")
     indent = " " * len(bullet)
-    lines = textwrap.wrap(words, _WIDTH, initial_indent=bullet, subsequent_indent=indent, break_on_hyphens=False)
+    lines = textwrap.wrap(words, width, initial_indent=bullet, subsequent_indent=indent, break_on_hyphens=False)
     return [line.replace("\N{NO-BREAK SPACE}%", " %") for line in lines]

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 from selmatch.comparison.question import Question
 from selmatch.comparison.result import SELECTIVE, Contender, Data, Measure, Score, Verdict
-from selmatch.comparison.sentences import Case, advice, agreement, compared, sentences
+from selmatch.comparison.sentences import Case, agreement, compared, learns_nothing, sentences
 
 #: fewer tested rows in the region decide nothing
 FEWEST_INSIDE = 30
 #: the share of splits that must agree
 AGREEMENT = 0.8
-#: an interval that reaches further than this share of the rival's loss to both sides, and covers 0, says nothing
+#: an interval that covers 0, and is wider than twice this share of the rival's cost, says nothing
 WIDEST = 0.5
 
 
@@ -28,20 +28,29 @@ def verdict(
 ) -> Verdict:
     """What the numbers say.
 
-    The rival is the contender with the smallest mean loss on the *validation* rows, of those that are trained with
-    another loss and predict scores; the tested rows have no part in choosing it. The gain is that of the selective loss
-    over the rival, on the selective loss of the tested rows. The first rule that fits counts:
+    The cost is the mean selective loss. The rival is the contender with the lowest mean cost on the *validation* rows,
+    of those that are trained with another loss and predict scores; the tested rows have no part in choosing it. A gain
+    over a contender is by how much the cost of the selective loss is lower, on the same tested rows; it is clear where
+    its interval excludes 0. The first rule that fits counts:
 
     =================  ========================================================================================
     kind               rule
     =================  ========================================================================================
-    too little data    fewer than 30 tested rows are in the region; or there is no rival, or no gain to measure
-    helps              the interval of the gain is above 0, and at least 80 % of the splits agree; so is the interval
-                       of the gain over squared error, and no other loss is clearly better on the tested rows
-    does not help      the interval of the gain is below 0
-    too little data    the interval covers 0, and is wider than 50 % of the rival's loss to both sides
-    no difference      everything else: an interval covers 0, or the splits do not agree
+    too little data    there is no rival, or no interval of the gain over it, or fewer than 30 tested rows are in
+                       the region
+    helps              all of these: the gain over the rival is clear; the cost is lower than the rival's in at
+                       least 80 % of the splits (a single split agrees or does not, and a sentence says how little
+                       that is); the gain over squared error is clear, where that competes; no other loss is
+                       clearly better; and the cost is clearly lower than that of the best constant
+    does not help      the rival is clearly better
+    too little data    the interval of the gain over the rival covers 0, and is wider than the rival's cost
+    no difference      everything else: that interval covers 0, or the splits do not agree, or the gain over squared
+                       error is not clear, or another loss is clearly better, or a constant does as well
     =================  ========================================================================================
+
+    The winner is whom the verdict advises: the selective loss where it helps, else the simplest of the others (squared
+    error, then squared error of the logarithm or of the raw target, re-weighted squared error, Huber, quantile) that is
+    not clearly worse than the selective loss or than the rival; the rival where there is none.
 
     Parameters
     ----------
@@ -54,14 +63,16 @@ def verdict(
     inside : int, optional
         How many tested rows are in the region; without it the first rule has one reason less.
     """
-    case = Case({contender.name: contender for contender in contenders}, {m.name: m for m in measures}, scores)
+    by_name = {contender.name: contender for contender in contenders}
+    case = Case(by_name, {measure.name: measure for measure in measures}, scores, question.scale)
     rival = case.rival()
     kind, reason = _judge(case, rival, inside)
+    headline, known = _headline(case, kind, rival, reason)
     return Verdict(
         kind=kind,
-        headline=_headline(case, kind, rival, reason),
-        sentences=(*sentences(case, rival), advice(case, kind, rival)),
-        winner=SELECTIVE if kind == "helps" or rival is None else rival,
+        headline=headline,
+        sentences=sentences(case, kind, rival, known),
+        winner=SELECTIVE if kind == "helps" or rival is None else case.simplest(rival),
         rival=rival or "",
     )
 
@@ -72,18 +83,19 @@ def _judge(case: Case, rival: str | None, inside: int | None) -> tuple[str, str]
         return "too little data", "there is no other loss to compare with."
     score = case.score(rival, "loss")
     if score is None or score.gain is None or math.isnan(score.gain.low) or math.isnan(score.gain.high):
-        return "too little data", "the selective loss could not be measured with an interval."
+        return "too little data", "the cost could not be measured with an interval."
     if inside is not None and inside < FEWEST_INSIDE:
         rows = {0: "no tested row is", 1: "only 1 tested row is"}.get(inside, f"only {inside} tested rows are")
         return "too little data", f"{rows} in the region."
     gain = score.gain
     better, counted = agreement(case, rival)
-    if gain.low > 0.0 and better >= AGREEMENT * counted and _beats_the_others(case, rival):
+    agreed = better >= AGREEMENT * counted
+    if gain.low > 0.0 and agreed and _beats_the_others(case, rival) and not learns_nothing(case):
         return "helps", ""
     if gain.high < 0.0:
         return "does not help", ""
     if gain.low <= 0.0 and gain.high - gain.low > 2.0 * WIDEST * score.estimate.value:
-        return "too little data", f"it ends with {compared(score, 'selective loss', case.title(rival))}."
+        return "too little data", f"it ends with {compared(case, rival)}."
     return "no difference", ""
 
 
@@ -93,29 +105,30 @@ def _beats_the_others(case: Case, rival: str) -> bool:
     return against[case.usual(rival) or rival] == "better" and "worse" not in against.values()
 
 
-def _headline(case: Case, kind: str, rival: str | None, reason: str) -> str:
+def _headline(case: Case, kind: str, rival: str | None, reason: str) -> tuple[str, tuple[str, ...]]:
+    """The verdict in a sentence or two, and the contenders with whom it compares the cost."""
     if rival is None or kind == "too little data":
-        return f"Too little data to tell whether a selective loss helps: {reason}"
-    score = case.scores[rival]["loss"]
-    against = compared(score, "selective loss", case.title(rival))
+        return f"Too little data to tell whether a selective loss helps: {reason}", ()
+    against, usual = compared(case, rival), case.usual(rival) or rival
     if kind == "helps":
-        usual = case.usual(rival)
-        if usual == rival or usual is None:
-            return f"The selective loss helps: {against}."
-        first = compared(case.scores[usual]["loss"], "selective loss", case.title(usual))
-        return f"The selective loss helps: {first}, {compared(score, '', case.title(rival))}."
+        if usual == rival:
+            return f"The selective loss helps: {against}.", (rival,)
+        both = f"{compared(case, usual)}, {compared(case, rival, '')}"
+        return f"The selective loss helps: {both}.", (usual, rival)
     if kind == "does not help":
-        return f"A selective loss does not help here: it ends with {against}."
-    usual = case.usual(rival)
-    if score.gain is not None and score.gain.low > 0.0:
+        return f"A selective loss does not help here: it ends with {against}.", (rival,)
+    if learns_nothing(case):
+        told = "the features tell too little: no loss can help much while one constant does as well"
+        return f"A selective loss makes no clear difference here: {told}.", ()
+    if case.against(rival, "loss") == "better":
         better, counted = agreement(case, rival)
-        but = f"lower in only {better} of {counted} splits"
+        but, known = f"lower in only {better} of {counted} splits", (rival,)
         if better >= AGREEMENT * counted:
-            other = next((name for name in case.others() if case.against(name, "loss") == "worse"), usual or rival)
-            but = compared(case.scores[other]["loss"], "", case.title(other))
-        return f"A selective loss makes no clear difference here: {against} on all tested rows, but {but}."
+            other = next((name for name in case.others() if case.against(name, "loss") == "worse"), usual)
+            but, known = compared(case, other, ""), (rival, other)
+        return f"A selective loss makes no clear difference here: {against} on all tested rows, but {but}.", known
     if usual != rival and case.against(usual, "loss") == "better":
-        first = compared(case.scores[usual or ""]["loss"], "selective loss", case.title(usual or ""))
         same = case.title(rival).capitalize()
-        return f"{same} does the same job here. A selective loss ends with {first}, but {against}."
-    return f"A selective loss makes no clear difference here: it ends with {against}."
+        ends = f"A selective loss ends with {compared(case, usual)}, but {against}"
+        return f"{same} does the same job here. {ends}.", (usual, rival)
+    return f"A selective loss makes no clear difference here: it ends with {against}.", (rival,)

@@ -124,7 +124,8 @@ def draw_age() -> Any:
         for ax, age, ages in ((axes[0], 10.0, (0, 25)), (axes[1], 40.0, (25, 55))):
             plots.losses(age_loss(), observed=(age,), domain=ages, ax=ax, legend=False)
             scores = np.linspace(*ages, 201)
-            ax.plot(scores, 0.5 * (scores - age) ** 2, ":", color="grey", label="squared error")
+            squares = sm.MatchingLoss(sm.Identity())(scores, np.full_like(scores, age), reduction="none")
+            ax.plot(scores, squares, ":", color="grey", label="squared error")
             ax.set(title=f"{'child' if age < 18 else 'adult'} of {age:g}", xlabel="predicted age", ylim=(0, 60))
         axes[0].set_ylabel("loss")
         axes[1].set_ylabel("")
@@ -213,6 +214,7 @@ def rating_numbers() -> dict[str, float]:
 def draw_ratings() -> Any:
     """The link, the losses of each rating, and the prediction as raters use 5 more often."""
     from selmatch import plots
+    from selmatch.paper.drawings.rows import show_overlaps
 
     losses = {
         "flat pieces": rating_loss(),
@@ -224,6 +226,7 @@ def draw_ratings() -> Any:
         plots.link(rating_loss(), domain=(0.5, 5.5), ax=axes[0], sensitivity=False, legend=False)
         axes[0].set(title="link", xlabel="rating", xticks=range(1, 6))
         plots.losses(rating_loss(), observed=(1.0, 2.0, 3.0, 4.0, 5.0), domain=(0.5, 5.5), ax=axes[1])
+        show_overlaps(axes[1], by=2.0)  # neighbours share their losses
         axes[1].set(title="loss, by observed rating", xlabel="predicted rating", xticks=range(1, 6))
         fives = np.arange(0, 96, 5)
         for (name, loss), style in zip(losses.items(), ("-", "--", ":"), strict=True):

@@ -8,6 +8,8 @@ from typing import Any
 
 #: what a check may find
 HOLDS, CONDITION, ERRATUM = "holds", "holds under a condition", "erratum"
+#: the place of statements that we found on the way
+OURS = "not in the paper"
 
 
 @dataclass(frozen=True)
@@ -71,14 +73,14 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper, with a check that runs.
+    """A statement of the paper, or a finding of ours, with a check that runs.
 
     Attributes
     ----------
     id : str
         "C01" ... "C129".
     where : str
-        The section, equation or figure of the paper.
+        The section, equation or figure of the paper, or "not in the paper".
     claim : str
         The statement, in our words.
     verdict : {"holds", "holds under a condition", "erratum"}
@@ -95,3 +97,8 @@ class Claim:
     verdict: str
     condition: str
     check: Callable[[], Evidence]
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is a finding of ours and not a statement of the paper."""
+        return self.where == OURS

@@ -9,26 +9,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from selmatch.paper.records import CONDITION, ERRATUM, HOLDS, Claim, Evidence
+from selmatch.paper.records import CONDITION, ERRATUM, HOLDS, OURS, Claim, Evidence
 
 PAGE = "index.html"
 CLAIM = re.compile(r"\bC\d{2,3}\b")
 #: drawings that are wider than this, in inches, get the whole width of the page
-WIDE = 7.5
+WIDE = 7.0
 #: text as outlines, since formulas need the very font they were set in; fixed ids, so that the same figure is the same
 #: file
 SAVED: dict[Any, Any] = {"svg.fonttype": "path", "svg.hashsalt": "selmatch"}
-#: words for the three verdicts, errata first: they are what a reader of the paper needs most
+#: words for the verdicts, errata first: they are what a reader of the paper needs most
 SECTIONS = (
     (ERRATUM, "errata", "Errata", "What the paper gets wrong, with the counterexample or the correct statement."),
     (CONDITION, "conditions", "True under a condition", "What holds once the condition is added."),
-    (HOLDS, "holds", "True as it stands", "What was checked and holds, and a few findings of our own."),
+    (HOLDS, "holds", "True as it stands", "What was checked and holds."),
+    (OURS, "ours", "Ours, not in the paper", "What we found on the way, and use."),
 )
 
 
 @dataclass(frozen=True)
 class Checks:
-    """Claims with the same verdict, and what their checks found."""
+    """Claims with the same verdict, or findings of ours, and what their checks found."""
 
     anchor: str
     title: str
@@ -87,15 +88,17 @@ def write(folder: Path, progress: Callable[[str], object] | None = None) -> Path
     body = Markup(_template().render(figures=FIGURES, tables=measured, examples=worked, checks=checks, wide=wide))
     description = "Every figure, table and claim of the paper on selective matching losses, redrawn and checked."
     path = folder / PAGE
-    path.write_text(page("The paper, redrawn and checked", body, description=description), encoding="utf-8")
+    path.write_text(
+        page("The paper, redrawn and checked", body, description=description), encoding="utf-8", newline="\n"
+    )
     return path
 
 
 def grouped(found: list[tuple[Claim, Evidence]]) -> list[Checks]:
-    """The claims by verdict, in the order of the page."""
+    """The claims by verdict, in the order of the page; findings of ours stand by themselves."""
     return [
-        Checks(anchor, title, words, tuple(row for row in found if row[0].verdict == verdict))
-        for verdict, anchor, title, words in SECTIONS
+        Checks(anchor, title, words, tuple(row for row in found if (OURS if row[0].ours else row[0].verdict) == kind))
+        for kind, anchor, title, words in SECTIONS
     ]
 
 
@@ -106,8 +109,20 @@ def _template() -> Any:
     from selmatch.report.pages import environment
 
     overlaid = environment().overlay(loader=jinja2.PackageLoader("selmatch.paper", "templates"))
-    overlaid.filters = {**overlaid.filters, "linked": linked}  # not those of the reports
+    overlaid.filters = {**overlaid.filters, "linked": linked, "sentence": sentence}  # not those of the reports
     return overlaid.get_template("sheet.html.j2")
+
+
+def sentence(text: str) -> str:
+    """The first sentence of a caption, for those who cannot see the figure.
+
+    Examples
+    --------
+    >>> from selmatch.paper.sheet import sentence
+    >>> sentence("A loss with gamma = 0.5. It is convex.")
+    'A loss with gamma = 0.5.'
+    """
+    return re.split(r"(?<=\.)\s", text, maxsplit=1)[0]
 
 
 def linked(text: str) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +11,12 @@ from typing import Any
 import numpy as np
 
 from selmatch.columns import finite_column
-from selmatch.plots.style import COLOURS, axes_of, cycle_style, ink
+from selmatch.plots.domains import FEW_VALUES
+from selmatch.plots.style import COLOURS, axes_of, cycle_style, ink, legend_below
+
+#: rows of a forest plot that reach further than so many times the nearest one, and further than so many times the
+#: middle one, are cut off at the edge: they would squeeze all others
+FAR_OF_NEAREST, FAR_OF_MIDDLE = 8.0, 1.5
 
 
 def reliability(
@@ -143,6 +150,8 @@ def error_by_decile(
 ) -> Any:
     """Mean error in each tenth of the rows, sorted by what was predicted (each model its own) or by what was observed.
 
+    Observations of few values, such as grades, are grouped by value instead: tenths would tear equal rows apart.
+
     Sorted by observation every honest model is too high at the bottom and too low at the top, and a constant that is
     added to all predictions looks like progress at the top: look at the prediction first.
 
@@ -161,7 +170,7 @@ def error_by_decile(
     weights : array of shape (n,), optional
         Weights of the rows; each tenth has a tenth of the weight.
     bins : int
-        How many parts.
+        How many parts; also the most values that are groups of their own.
 
     Examples
     --------
@@ -180,26 +189,38 @@ def error_by_decile(
     if share.shape != observed.shape or (share < 0.0).any() or not share.any():
         raise ValueError(f"{who}: weights must be >= 0, not all 0, and one for each of the {observed.size} rows.")
     ax = axes_of(ax)
+    by_value = by == "observation" and few_values(observed, bins)
+    parts = np.unique(observed).size if by_value else bins
     for place, (name, scores) in enumerate(zip(predicted, columns.T, strict=True)):
         error = scores - observed if measure == "bias" else np.abs(scores - observed)
-        means = _means_by_rank(scores if by == "prediction" else observed, error, share, bins)
-        ax.plot(np.arange(1, bins + 1), means, label=str(name), **cycle_style(place))
+        if by_value:
+            means = _means(np.unique(observed, return_inverse=True)[1], error, share, parts)
+        else:
+            means = _means_by_rank(scores if by == "prediction" else observed, error, share, bins)
+        ax.plot(np.arange(1, parts + 1), means, label=str(name), **cycle_style(place))
     if measure == "bias":
         ax.axhline(0.0, color=ink(), linewidth=0.8, linestyle=":", zorder=1.0)
     else:
         ax.set_ylim(bottom=0.0)
     tenth = "decile" if bins == 10 else "part"
-    ax.set_xticks(range(1, bins + 1))
+    ax.set_xticks(range(1, parts + 1), [f"{value:g}" for value in np.unique(observed)] if by_value else None)
     ax.set(
-        xlabel=f"{tenth} of the {by}, low to high",
+        xlabel="observed score" if by_value else f"{tenth} of the {by}, low to high",
         ylabel="mean of predicted - observed" if measure == "bias" else "mean absolute error",
     )
-    ax.legend()
+    legend_below(ax)
     return ax
+
+
+def few_values(observed: np.ndarray, most: int = FEW_VALUES) -> bool:
+    """Whether observations have so few values that many are equal, as grades are."""
+    return np.unique(observed).size <= min(most, observed.size - 1)
 
 
 def gains(estimates: Mapping[str, Any], ax: Any = None, xlabel: str = "gain", **point: Any) -> Any:
     """Values with their intervals, a row for each, and a line at zero: filled marks are clear of it.
+
+    Rows that reach much further than the others are cut off at the edge, with an arrow and their value.
 
     Parameters
     ----------
@@ -219,14 +240,18 @@ def gains(estimates: Mapping[str, Any], ax: Any = None, xlabel: str = "gain", **
     if not estimates:
         raise ValueError("gains: estimates must hold at least one title, got none.")
     ax = axes_of(ax)
-    for row, estimate in enumerate(estimates.values()):
-        value, low, high = estimate if isinstance(estimate, Sequence) else (estimate.value, estimate.low, estimate.high)
+    rows = [_three(estimate) for estimate in estimates.values()]
+    edges = _cut(ax, rows)
+    for row, (value, low, high) in enumerate(rows):
         colour = COLOURS["blue"] if low > 0.0 else COLOURS["vermillion"] if high < 0.0 else ink()
         look = {"color": colour, "marker": "o", "markersize": 5.0, **point}
         clear = low > 0.0 or high < 0.0
         ax.plot([low, high], [row, row], color=look["color"], linewidth=1.2, solid_capstyle="butt")
         face = {} if clear else {"markerfacecolor": ax.get_facecolor()}
         ax.plot([value], [row], linestyle="none", **{**face, **look})
+        for edge, inwards in edges:
+            if any(inwards * end < inwards * edge for end in (value, low, high)):
+                _arrow(ax, edge, row, inwards, look["color"], value)
     ax.axvline(0.0, color=ink(), linewidth=0.8, linestyle=":", zorder=1.0)
     ax.set_yticks(range(len(estimates)), [str(title) for title in estimates])
     ax.set(xlabel=xlabel, ylim=(len(estimates) - 0.5, -0.5))
@@ -235,7 +260,56 @@ def gains(estimates: Mapping[str, Any], ax: Any = None, xlabel: str = "gain", **
     return ax
 
 
+def far_rows(estimates: Mapping[str, Any]) -> tuple[str, ...]:
+    """The titles of those whose interval reaches so far that :func:`gains` cuts them off."""
+    rows = [_three(estimate) for estimate in estimates.values()]
+    most = _most(rows)
+    return tuple(title for title, row in zip(estimates, rows, strict=True) if _reach(row) > most)
+
+
 # ----------------------------------------------------------------------------------------------------------- the parts
+
+
+def _three(estimate: Any) -> tuple[float, float, float]:
+    return tuple(estimate) if isinstance(estimate, Sequence) else (estimate.value, estimate.low, estimate.high)
+
+
+def _reach(row: tuple[float, float, float]) -> float:
+    """How far from zero a row goes; 0 where there is nothing to draw."""
+    return max((abs(end) for end in row if not math.isnan(end)), default=0.0)
+
+
+def _most(rows: Sequence[tuple[float, float, float]]) -> float:
+    """How far rows may reach before they are cut off."""
+    reaches = [reach for row in rows if (reach := _reach(row)) > 0.0]
+    if not reaches:
+        return math.inf
+    return max(FAR_OF_NEAREST * min(reaches), FAR_OF_MIDDLE * statistics.median_low(reaches))
+
+
+def _cut(ax: Any, rows: Sequence[tuple[float, float, float]]) -> tuple[tuple[float, float], ...]:
+    """Limits that show all of the rows that are not far, each with its sign inwards; none where no row is far."""
+    most = _most(rows)
+    ends = {far: [end for row in rows if (_reach(row) > most) == far for end in row if not math.isnan(end)]
+            for far in (False, True)}  # fmt: skip
+    if not ends[True]:
+        return ()
+    low, high = min([0.0, *ends[False]]), max([0.0, *ends[False]])
+    room = 0.06 * (high - low)
+    left = low - room * (5.0 if min(ends[True]) < low else 1.0)  # an arrow and a number take room
+    right = high + room * (5.0 if max(ends[True]) > high else 1.0)
+    ax.set_xlim(left, right)
+    return (left, 1.0), (right, -1.0)
+
+
+def _arrow(ax: Any, edge: float, row: int, inwards: float, colour: Any, value: float) -> None:
+    """A row goes on beyond the edge: an arrow there, and the value where it is not seen itself."""
+    head = "<" if inwards > 0.0 else ">"
+    ax.plot([edge], [row], marker=head, color=colour, linestyle="none", clip_on=False, label="_far")
+    if inwards * value < inwards * edge:
+        # above the interval, which may come from within
+        place = {"xytext": (3.0 * inwards, 3.0), "textcoords": "offset points", "va": "bottom"}
+        ax.annotate(f"{value:.3g}", (edge, row), ha="left" if inwards > 0.0 else "right", color=colour, **place)
 
 
 def _columns(who: str, observed: Any, predicted: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -256,9 +330,14 @@ def _means_by_rank(order: np.ndarray, error: np.ndarray, share: np.ndarray, bins
     ranked = np.argsort(order, kind="stable")
     middle = np.cumsum(share[ranked]) - 0.5 * share[ranked]
     part = np.minimum((bins * middle / share.sum()).astype(int), bins - 1)
-    total = np.bincount(part, share[ranked], minlength=bins)
-    summed = np.bincount(part, (share * error)[ranked], minlength=bins)
-    return np.divide(summed, total, out=np.full(bins, np.nan), where=total > 0.0)
+    return _means(part, error[ranked], share[ranked], bins)
+
+
+def _means(part: np.ndarray, error: np.ndarray, share: np.ndarray, parts: int) -> np.ndarray:
+    """Weighted means of an error in each part; NaN in empty ones."""
+    total = np.bincount(part, share, minlength=parts)
+    summed = np.bincount(part, share * error, minlength=parts)
+    return np.divide(summed, total, out=np.full(parts, np.nan), where=total > 0.0)
 
 
 def _restyled(ax: Any, lines: Any, names: Any, filled: Any = (), markers: bool = False) -> None:
@@ -271,4 +350,4 @@ def _restyled(ax: Any, lines: Any, names: Any, filled: Any = (), markers: bool =
     for place, band in enumerate(filled):
         band.set(color=cycle_style(place)["color"], alpha=0.15)
     ax.set_title("")
-    ax.legend()
+    legend_below(ax)

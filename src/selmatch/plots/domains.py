@@ -23,6 +23,8 @@ MOST_HALVINGS, MOST_POINTS = 44, 4000
 MARGIN = 0.02
 #: the share of the rows that pictures leave out on each side: a long tail would flatten all the rest
 TAIL = 0.005
+#: data with at most so many values are grades or counts: each value is a group
+FEW_VALUES = 10
 
 
 def drawable(who: str, loss: Any) -> Any:
@@ -135,6 +137,37 @@ def typical_scores(low: float, high: float, count: int = 3) -> tuple[float, ...]
     unit = 10.0 ** (math.floor(math.log10(width)) - 1)
     rounded = tuple(float(f"{unit * round(place / unit):.12g}") for place in places)
     return rounded if all(low < score < high for score in rounded) else tuple(places.tolist())
+
+
+def typical_observations(scores: np.ndarray, regions: Sequence[Sequence[float]] = ()) -> tuple[float, ...]:
+    """A few scores of the data, with as few digits as tell them apart: at most three, or one for each region.
+
+    Where there are few values (grades): the lowest, a middle and the highest one. Else the tenths at both ends and the
+    median, of which the nearest ones give way to the middle of the rows in each region.
+
+    Parameters
+    ----------
+    scores : array of shape (n,)
+        Observed scores, at best only those that are shown.
+    regions : sequence of (low, high, ...)
+        Where accuracy matters.
+    """
+    values = np.unique(scores)
+    if values.size <= FEW_VALUES:
+        taken = {float(value) for value in values[[0, values.size // 2, -1]]}
+    else:
+        inside = (scores[(scores >= low) & (scores <= high)] for low, high, *_ in regions)
+        centres = {float(np.median(part)) for part in inside if part.size}
+        others = [float(score) for score in np.quantile(scores, (0.1, 0.5, 0.9))]
+        for centre in sorted(centres)[: len(others)]:
+            others.remove(min(others, key=lambda score, centre=centre: abs(score - centre)))
+        taken = {*centres, *others}
+    low, high = float(values[0]), float(values[-1])
+    for digits in range(3, 17):
+        rounded = sorted({float(f"{score:.{digits}g}") for score in taken})
+        if len(rounded) == len(taken) and low <= rounded[0] and rounded[-1] <= high:
+            return tuple(rounded)
+    return tuple(sorted(taken))
 
 
 @np.errstate(all="ignore")

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.collections import LineCollection
 
 from selmatch.columns import finite_column
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax
 from selmatch.losses import Loss, PerLabel
 from selmatch.parameters import number, numbers
 from selmatch.plots.domains import drawable, jumps_in, shown, single_curves, traced, typical_scores
-from selmatch.plots.style import COLOURS, axes_of, colour_of, ink, marker_of, short_numbers
+from selmatch.plots.style import COLOURS, PRIME, axes_of, colour_of, ink, marker_of, short_numbers
 
 PREDICTED = "predicted score $\\hat{s}$"
 
@@ -98,10 +99,10 @@ def link(
         solid = {"color": colour, "label": f"$h(z)${name}", **line}
         ax.plot(*traced(curve, low, high).T, **solid)
         if sensitivity:
-            dashed = {"color": dashed_colour, "label": f"$h'(z)${name}", **line, "linestyle": "--"}
+            dashed = {"color": dashed_colour, "label": f"$h{PRIME}(z)${name}", **line, "linestyle": "--"}
             ax.plot(*traced(curve.slope, low, high).T, **dashed)
-    short_numbers(ax)
     ax.set(xlabel="score $z$", ylabel="link and slope" if sensitivity else "link $h(z)$", xlim=(low, high))
+    short_numbers(ax)
     if legend and len(ax.lines) > 1:
         ax.legend()
     return ax
@@ -146,7 +147,7 @@ def sensitivity(loss: Any, domain: Any = None, data: Any = None, ax: Any = None,
             # all of the sensitivity is in one place, and no height would be right
             arrow = {"color": colour, "linestyle": ":", "marker": "^", "markevery": [1], "clip_on": False}
             ax.plot([jump, jump], [0.0, 1.0], label="_jump", transform=ax.get_xaxis_transform(), **arrow)
-    ax.set(xlabel="score $z$", ylabel="sensitivity $h'(z)$", xlim=(low, high))
+    ax.set(xlabel="score $z$", ylabel=f"sensitivity $h{PRIME}(z)$", xlim=(low, high))
     if lowest == 0.0:
         ax.set_ylim(bottom=0.0)
     short_numbers(ax)
@@ -316,7 +317,12 @@ def _histogram(ax: Any, scores: np.ndarray, low: float, high: float) -> None:
 
 
 def _shade(ax: Any, wish: Any, low: float, high: float) -> None:
+    """Regions of a wish, each with a bar above it: of a narrow one the bar is what is seen."""
     for start, end, _ in () if wish is None else wish.regions:
         start, end = max(start, low), min(end, high)
         if start < end:
             ax.axvspan(start, end, color=COLOURS["orange"], alpha=0.14, linewidth=0.0, label="_region")
+            bar = {"colors": COLOURS["orange"], "linewidths": 3.0, "capstyle": "projecting", "label": "_bar"}
+            above = LineCollection([[(start, 1.0), (end, 1.0)]], transform=ax.get_xaxis_transform(), **bar)
+            ax.add_collection(above, autolim=False)
+            above.set_clip_on(False)

@@ -9,9 +9,11 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from selmatch.columns import finite_column
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax
+from selmatch.losses import PerLabel
 from selmatch.plots.classes import projections
-from selmatch.plots.domains import drawable, shown, typical_scores
+from selmatch.plots.domains import drawable, shown, typical_observations, typical_scores
 from selmatch.plots.lines import link, losses, probability, scaling, sensitivity
 from selmatch.plots.style import theme
 
@@ -77,11 +79,21 @@ def _of_single_scores(loss: Any, ends: tuple[float, float], data: Any) -> Panels
     panels: Panels = {
         "Link": lambda ax: link(loss, ends, ax, sensitivity=False),
         look: lambda ax: sensitivity(loss, ends, data, ax),
-        "What predictions cost": lambda ax: losses(loss, domain=ends, ax=ax),
+        "What predictions cost": lambda ax: losses(loss, _observations(loss, ends, data), ends, ax),
     }
     if isinstance(loss.potential, CompositeSigmoid):
         return {"Scaling and probability": lambda ax: _scaling_and_probability(loss, ends, ax), **panels}
     return panels
+
+
+def _observations(loss: Any, ends: tuple[float, float], data: Any) -> tuple[float, ...] | None:
+    """Typical scores of the data; None where there are none, or where labels have losses of their own."""
+    if data is None or isinstance(loss.potential, PerLabel):
+        return None
+    scores = finite_column("overview", "data", data)
+    scores = scores[(scores >= ends[0]) & (scores <= ends[1])]
+    wish = getattr(loss, "wish", None)
+    return typical_observations(scores, () if wish is None else wish.regions) if scores.size else None
 
 
 def _of_classes(loss: Any, ends: tuple[float, float]) -> Panels:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import matplotlib
 from cycler import cycler
+from matplotlib.transforms import ScaledTranslation
 
 #: the palette of Okabe and Ito, which people with any colour vision can tell apart
 COLOURS = {
@@ -30,7 +32,16 @@ _LOW, _MIDDLE, _HIGH = ("vermillion", "v"), ("bluish green", "o"), ("blue", "^")
 _BETWEEN = (("orange", "s"), ("sky blue", "D"), ("reddish purple", "P"), ("yellow", "X"), ("black", "*"))
 
 #: from here on, numbers on an axis are written short
-LARGE = 1e5
+LARGE = 1e4
+#: the derivative's prime; the one of mathtext is a glyph of a TeX font, which SVG files with text show as a 0
+PRIME = "\N{PRIME}"
+#: from the axes down to a legend below them, in points and in lines of text: ticks, numbers and a label have room
+BELOW, LINES_BELOW = 12.0, 2.4
+#: characters of a name that fit beside another name in a legend
+SHORT = 24
+
+#: Matplotlib's settings are one for all threads: who changes them for a while keeps the others waiting
+_SETTINGS_LOCK = threading.RLock()
 
 _PAPER, _INK = "#ffffff", "#1c1c1c"
 _SLATE, _CHALK = "#15181d", "#e4e6ea"
@@ -40,7 +51,8 @@ _SLATE, _CHALK = "#15181d", "#e4e6ea"
 def theme(dark: bool = False, settings: Mapping[str, Any] | None = None) -> Iterator[None]:
     """Draw in the style of a good journal figure: a context manager that leaves your own settings as they were.
 
-    Save the figure inside it too: how an SVG file keeps its text is a setting of saving.
+    Save the figure inside it too: how an SVG file keeps its text is a setting of saving. Settings are the same for all
+    threads, so that only one thread at a time is inside; others wait.
 
     Parameters
     ----------
@@ -103,13 +115,21 @@ def theme(dark: bool = False, settings: Mapping[str, Any] | None = None) -> Iter
         "ytick.major.width": 0.6,
     }
     chosen.update(settings or {})
-    # not rc_context, which would also take back what a notebook sets when its first figure is made
-    before = {name: matplotlib.rcParams[name] for name in chosen}
-    matplotlib.rcParams.update(chosen)
-    try:
+    with settings_in_force(chosen):
         yield
-    finally:
-        matplotlib.rcParams.update(before)
+
+
+@contextmanager
+def settings_in_force(chosen: Mapping[Any, Any]) -> Iterator[None]:
+    """Some of Matplotlib's settings for a while, for one thread at a time."""
+    with _SETTINGS_LOCK:
+        # not rc_context, which would also take back what a notebook sets when its first figure is made
+        before = {name: matplotlib.rcParams[name] for name in chosen}
+        matplotlib.rcParams.update(chosen)
+        try:
+            yield
+        finally:
+            matplotlib.rcParams.update(before)
 
 
 def colour_of(score: float, among: Sequence[float] = ()) -> str:
@@ -154,11 +174,26 @@ def ink() -> str:
 
 
 def short_numbers(ax: Any) -> None:
-    """Write large numbers of the vertical axis as 20 k and 3 M, rather than with a power of ten above the axis."""
-    from matplotlib.ticker import EngFormatter
+    """Write large numbers of both axes as 20 k and 3 M, rather than with many digits or a power of ten beside them."""
+    from matplotlib.ticker import EngFormatter, ScalarFormatter
 
-    if max(map(abs, ax.get_ylim())) >= LARGE:
-        ax.yaxis.set_major_formatter(EngFormatter(sep="\N{THIN SPACE}"))
+    for axis in (ax.xaxis, ax.yaxis):
+        plain = isinstance(axis.get_major_formatter(), ScalarFormatter)
+        if plain and max(map(abs, axis.get_view_interval())) >= LARGE:
+            axis.set_major_formatter(EngFormatter(sep="\N{THIN SPACE}"))
+
+
+def legend_below(ax: Any) -> None:
+    """A legend that covers no line: below the axes, where the layout of the figure makes room for it."""
+    if ax.figure.get_layout_engine() is None:
+        ax.legend()
+        return
+    points = BELOW + LINES_BELOW * ax.xaxis.label.get_fontsize()
+    below = ax.transAxes + ScaledTranslation(0.0, -points / 72.0, ax.figure.dpi_scale_trans)
+    names = ax.get_legend_handles_labels()[1]
+    columns = 2 if max(map(len, names), default=0) <= SHORT else 1
+    place = {"loc": "upper left", "bbox_to_anchor": (0.0, 0.0), "bbox_transform": below}
+    ax.legend(**place, ncols=columns, borderaxespad=0.0, borderpad=0.0)
 
 
 def cycle_style(place: int) -> dict[str, Any]:

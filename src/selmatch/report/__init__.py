@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from selmatch import spec
+from selmatch.comparison.measures import cost_sentence
 from selmatch.comparison.result import Comparison
 from selmatch.comparison.tabulate import shown
-from selmatch.report import illustrations, method, tables
+from selmatch.report import illustrations, method, tables, units
 from selmatch.report.pages import page, render
 
 __all__ = ["html", "write"]
@@ -41,6 +42,7 @@ def html(comparison: Comparison) -> str:
     body = render(
         "report.html.j2",
         comparison=comparison,
+        cost=cost_sentence(comparison),
         sign=_SIGNS.get(comparison.verdict.kind, ""),
         blocks=tables.blocks(comparison),
         gains=tables.gains(comparison),
@@ -51,6 +53,7 @@ def html(comparison: Comparison) -> str:
         quality=illustrations.quality(comparison),
         steps=method.sentences(comparison),
         settings=method.settings(comparison),
+        units=units,
         elicited=float(comparison.loss.minimiser(tested.observed, tested.weights)),
         mean=float(np.average(tested.observed, weights=tested.weights)),
         spec=spec.dumps(comparison.loss),

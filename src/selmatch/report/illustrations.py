@@ -11,12 +11,16 @@ import numpy as np
 
 from selmatch import plots
 from selmatch.comparison.result import CONTROL, SELECTIVE, Comparison
-from selmatch.report import tables
+from selmatch.comparison.scales import UNCHANGED
+from selmatch.plots.diagnostics import far_rows, few_values
+from selmatch.plots.domains import typical_observations
+from selmatch.plots.style import short_numbers
+from selmatch.report import tables, units
 from selmatch.report.pages import Markup
 from selmatch.report.pictures import drawing, inline_svg, plain
 
 #: inches; a picture is read on a phone as well as beside another one on a desk
-SIZE = (4.0, 2.75)
+SIZE = (4.0, 3.1)
 #: of those that stand three in a row
 SMALL = (3.4, 2.5)
 #: rows behind a picture of all rows: more would not be seen, and cost time
@@ -36,7 +40,7 @@ class Picture:
 
 
 def gains(comparison: Comparison) -> Picture | None:
-    """How much less selective loss there is than with each other loss."""
+    """How much lower the cost is than with each other loss."""
     found = {
         plain(gain.contender.title): tuple(100.0 * end for end in (share.value, share.low, share.high))
         for gain in tables.gains(comparison)
@@ -47,12 +51,13 @@ def gains(comparison: Comparison) -> Picture | None:
 
     def draw(ax: Any) -> None:
         plots.gains(found, ax=ax)
-        ax.set_xlabel("% less selective loss than this one")
+        ax.set_xlabel("% lower cost than with this one")
 
+    cut = " An arrow is a row that goes on beyond the edge, with its value beside it." if far_rows(found) else ""
     return _picture(
         "The selective loss against each other loss",
-        "Right of the line, training with the selective loss left less selective loss than training with the other one "
-        "did. The bar is the 95 % interval; where it crosses the line, the data do not decide.",
+        "Right of the line, training with the selective loss leads to a lower cost than training with the other one "
+        f"does. The bar is the 95 % interval; where it crosses the line, the data do not decide.{cut}",
         draw,
         (3.7, 1.0 + 0.34 * len(found)),
     )
@@ -62,19 +67,24 @@ def design(comparison: Comparison) -> tuple[Picture, ...]:
     """What the selective loss is: link, sensitivity over the data, and what mistakes cost."""
     loss, observed = comparison.loss, comparison.tested.observed
     domain = _span(observed)
-    typical = _typical(comparison)
+    known = observed[(observed >= domain[0]) & (observed <= domain[1])]
+    typical = typical_observations(known, comparison.region.pieces)
+    count = {1: "one typical observation", 2: "two typical observations", 3: "three typical observations"}
+    drawn = count.get(len(typical), f"{len(typical)} typical observations")
 
     def link(ax: Any) -> None:
         plots.link(loss, domain=domain, ax=ax, sensitivity=False)
         ax.set(xlabel="score", ylabel="link")
 
     def sensitivity(ax: Any) -> None:
-        plots.sensitivity(loss, domain=domain, data=observed[(observed >= domain[0]) & (observed <= domain[1])], ax=ax)
+        plots.sensitivity(loss, domain=domain, data=known, ax=ax)
         ax.set(xlabel="score", ylabel="sensitivity")
 
     def losses(ax: Any) -> None:
         plots.losses(loss, observed=typical, domain=domain, ax=ax)
         ax.set(xlabel="predicted score", ylabel="loss")
+        for line in ax.lines:
+            line.set_clip_on(False)  # a mark at the edge, such as the highest grade, is seen whole
         for label in ax.get_legend().get_texts():
             label.set_text(label.get_text().strip("$").replace("s =", "observed"))
 
@@ -82,7 +92,7 @@ def design(comparison: Comparison) -> tuple[Picture, ...]:
         _picture(
             "Where the loss looks",
             "The line is the sensitivity: how sharply a mistake is felt at a score. Behind it, how many rows have that "
-            "score. The shaded part is where you said that accuracy matters.",
+            "score. Below the orange bar, shaded, is where you said that accuracy matters.",
             sensitivity,
             SMALL,
         ),
@@ -95,8 +105,7 @@ def design(comparison: Comparison) -> tuple[Picture, ...]:
         ),
         _picture(
             "What a prediction costs",
-            "For three typical observations: no cost at the observation itself, and a steep climb through the part "
-            "that matters.",
+            f"For {drawn}: no cost at the observation itself, and a steep climb through the part that matters.",
             losses,
             SMALL,
         ),
@@ -115,9 +124,15 @@ def quality(comparison: Comparison) -> tuple[Picture, ...]:
     low, high = _span(loss.potential.link(observed))
     room = 0.04 * (high - low)
 
+    logarithmic = units.scale_of(comparison) != UNCHANGED
+    unit = f" Errors are in {units.LOG_UNITS}." if logarithmic else ""
+    ordered = "for each value that was observed" if few_values(tested.observed) else "in order of the observation"
+
     def errors(by: str) -> Callable[[Any], None]:
         def draw(ax: Any) -> None:
             plots.error_by_decile(tested.observed, with_control, ax=ax, by=by, weights=tested.weights)
+            if logarithmic:
+                ax.set_ylabel(f"{ax.get_ylabel()}, log units")
 
         return draw
 
@@ -133,12 +148,12 @@ def quality(comparison: Comparison) -> tuple[Picture, ...]:
         _picture(
             "Error by what was predicted",
             "Rows in ten equal parts, from the lowest to the highest prediction: each loss has its own order. What you "
-            "would act on stands at the right end if high scores matter to you, at the left if low ones do.",
+            f"would act on stands at the right end if high scores matter to you, at the left if low ones do.{unit}",
             errors("prediction"),
         ),
         _picture(
             "Error by what was observed",
-            "The same, in order of the observation. Do not choose a loss by this picture: the control, which only adds "
+            f"The same, {ordered}. Do not choose a loss by this picture: the control, which only adds "
             "a constant, looks good at one end of it and pays at the other.",
             errors("observation"),
         ),
@@ -164,17 +179,8 @@ def _picture(title: str, caption: str, draw: Callable[[Any], None], size: tuple[
         figure = Figure(figsize=size, layout="constrained")
         ax = figure.subplots()
         draw(ax)
-        _shorten(ax)
+        short_numbers(ax)
         return Picture(title, caption, inline_svg(figure, title, caption))
-
-
-def _shorten(ax: Any) -> None:
-    """Large numbers at the ticks with a letter: 250 k takes the room of one number, not of two."""
-    from matplotlib.ticker import EngFormatter, ScalarFormatter
-
-    for axis in (ax.xaxis, ax.yaxis):
-        if isinstance(axis.get_major_formatter(), ScalarFormatter) and max(map(abs, axis.get_view_interval())) >= 1e4:
-            axis.set_major_formatter(EngFormatter(sep=""))
 
 
 def _few(comparison: Comparison) -> tuple[str, ...]:
@@ -210,14 +216,3 @@ def _span(values: np.ndarray) -> tuple[float, float]:
     """Where nearly all values are: a few far ones would squeeze everything else."""
     low, high = np.quantile(values, SHOWN)
     return (float(low), float(high)) if high > low else (float(values.min()), float(values.max()))
-
-
-def _typical(comparison: Comparison) -> tuple[float, ...]:
-    """A low, a middle and a high score, one of them inside the region."""
-    observed = comparison.tested.observed
-    inside = observed[comparison.region.holds(observed)]
-    centre = [float(np.median(inside))] if len(inside) else []
-    taken = sorted({*centre, *(float(score) for score in np.quantile(observed, (0.1, 0.5, 0.9)))})
-    if centre and len(taken) > 3:  # drop the neighbour of the region's own
-        taken.remove(min((score for score in taken if score != centre[0]), key=lambda score: abs(score - centre[0])))
-    return tuple(sorted({float(f"{score:.3g}") for score in taken}))

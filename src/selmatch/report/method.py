@@ -9,6 +9,7 @@ from typing import Any
 from selmatch.comparison.measures import INTERVALS
 from selmatch.comparison.question import Question
 from selmatch.comparison.result import Comparison, Contender
+from selmatch.report import units
 
 MODELS = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "linear": "a linear model"}
 
@@ -17,15 +18,14 @@ def sentences(comparison: Comparison) -> tuple[str, ...]:
     """What was done, step by step."""
     question, data = comparison.question, comparison.data
     model = MODELS.get(question.model, question.model)
-    scores = "the target itself" if question.scale == "target" else "the logarithm of the target"
     features, settings = _counted(len(data.features), "feature"), _counted(question.settings, "setting")
     boosted = "" if question.model == "linear" else f" It may grow {question.rounds:,} rounds and stops early."
     return (
-        f"{data.used:,} of {data.rows:,} rows were used, with {features}. A score is {scores}.",
+        f"{data.used:,} of {data.rows:,} rows were used, with {features}. A score is {units.score(comparison)}.",
         _split(question),
         f"Every loss trains the same model, {model}, on the same rows, and tries {settings} in each split: an equal "
-        f"budget.{boosted} What counts on the validation rows is the selective loss, for all of them; the setting that "
-        "is best there is tested.",
+        f"budget.{boosted} What counts on the validation rows is the cost, for all of them; the setting that is best "
+        "there is tested.",
         "The control is not trained: it adds one constant to the predictions of squared error, to show which measures "
         "that alone can win.",
         f"{INTERVALS} There are {question.resamples:,} resamples.",

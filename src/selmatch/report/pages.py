@@ -53,7 +53,7 @@ def render(template: str, **values: Any) -> Markup:
 
 @functools.cache
 def environment() -> jinja2.Environment:
-    """Where templates come from; colleagues may lay theirs over it with ``environment().overlay(loader=...)``."""
+    """Where templates come from; other pages of selmatch bring theirs with ``environment().overlay(loader=...)``."""
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("selmatch.report", "templates"),
         autoescape=True,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+from selmatch.plots.style import COLOURS
+
 #: name of a CSS variable to its colour, on a light page
 LIGHT = MappingProxyType(
     {
@@ -46,17 +48,11 @@ DARK = MappingProxyType(
         "yellow": "#efe468",
     }
 )
-#: the colours of Okabe and Ito, as figures use them, to the names above
+#: the names of figures for colours to the names above, where they differ
+_NAMES = {"bluish green": "green", "reddish purple": "purple", "sky blue": "sky"}
+#: the colours of figures to the names above; black is a grey
 NAMES_OF_COLOURS = MappingProxyType(
-    {
-        "#0072b2": "blue",
-        "#d55e00": "vermillion",
-        "#009e73": "green",
-        "#cc79a7": "purple",
-        "#e69f00": "orange",
-        "#56b4e9": "sky",
-        "#f0e442": "yellow",
-    }
+    {colour.lower(): _NAMES.get(name, name) for name, colour in COLOURS.items() if name != "black"}
 )
 #: greys up to a brightness of 255 to the names above: whatever is grey in a figure follows the page
 NAMES_OF_GREYS = ((80, "ink"), (165, "muted"), (244, "line"), (255, "card"))

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
 
+from selmatch.plots.style import settings_in_force
 from selmatch.report.pages import Markup
 from selmatch.report.palette import variable
 
@@ -34,9 +35,8 @@ _FONT = re.compile(r"^font: ?(?P<style>(?:italic|oblique|bold|\d00|\s)*)(?P<size
 @contextlib.contextmanager
 def drawing() -> Iterator[None]:
     """The settings under which figures for a page are drawn: text as text, the same in every run."""
-    import matplotlib
-
-    with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
+    # filters of warnings are one for all threads too, so they change under the lock of the settings
+    with settings_in_force(_SETTINGS), warnings.catch_warnings():
         # the reader's fonts have the glyphs that the one for measuring lacks
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
@@ -111,8 +111,6 @@ def _references(root: ElementTree.Element) -> set[str]:
 
 def _simplify(element: ElementTree.Element, prefix: str, used: set[str]) -> None:
     """One element: ids that are needed, references without name spaces, short numbers, colours of the page."""
-    if "cmsy10" in element.attrib.get("style", "") and element.text == "0":
-        element.text = "\N{PRIME}"  # the place of the prime in a font of TeX that readers do not have
     name = element.attrib.pop("id", None)
     href = element.attrib.pop(_HREF, None)
     for key, value in element.attrib.items():

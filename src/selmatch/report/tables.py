@@ -19,8 +19,8 @@ ADVICE = {
     "order": "Whether the right rows come first, whatever their scores are.",
     "lists": "The usual measures of rankings, each list on its own.",
 }
-#: what the interval of a gain says about the other loss
-_READINGS = {1: "▽ worse", -1: "△ better", 0: "undecided"}
+#: what the interval of a gain says
+_READINGS = {1: "selective clearly better", -1: "the other clearly better", 0: "undecided"}
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Gain:
     won, splits : int
         In how many splits the selective loss is better, and how many there are.
     reading : str
-        What the interval of the gain says about the other.
+        What the interval of the gain says about the two.
     """
 
     contender: Contender

@@ -105,7 +105,8 @@ FIGURES = (
         "Sensitivity to rank: the same score as the higher and as the lower one",
         "fig:relative_sensitivity",
         "Two classes, s_1 = 3 and s_2 = 1, 3, 5, with 0.5 exp(z/2) as link of a decomposed loss (left three) and as "
-        "scaling of a composite Softmax (right three): projections, contours, surfaces. Decomposed, class 1 looks "
+        "scaling of a composite Softmax (right three): projections, contours, surfaces (c and f seen from the opposite "
+        "side, where their valley is). Decomposed, class 1 looks "
         "the same in all three; with the Softmax it is sharp as the higher score, sharpest at the tie, and flat as "
         "the lower one (C69). This is not an exact invariance to shifts, which needs a constant q (C67, C68).",
         relative,

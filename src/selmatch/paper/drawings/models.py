@@ -2,84 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from string import ascii_lowercase
 
 import matplotlib.figure
 import numpy as np
 from matplotlib.axes import Axes
 
-import selmatch as sm
 from selmatch import plots
 from selmatch.paper.drawings.panels import drawn, lettered
 from selmatch.paper.drawings.rows import INK, levels_of
 from selmatch.paper.records import Figure
+from selmatch.paper.stochastic import MEAN_SCORE, for_one_large_score, for_two_scores
+from selmatch.paper.underspecified import MOSTLY_HIGH, MOSTLY_LOW, Fit
 
 # -------------------------------------------------------------------------------------------------- underspecification
 
 
-@dataclass(frozen=True)
-class Examples:
-    """Labels that depend on one feature only: low labels are the second feature, high labels the first.
-
-    Each label stands there twice, with two values of the other feature, which says nothing about it.
-    """
-
-    low: range
-    high: range
-    other: tuple[float, float]
-
-    @cached_property
-    def rows(self) -> np.ndarray:
-        """Features x1 and x2, and the label."""
-        low = [(other, label, label) for label in self.low for other in self.other]
-        high = [(label, other, label) for label in self.high for other in self.other]
-        return np.array(low + high, dtype=float)
-
-    @property
-    def features(self) -> np.ndarray:
-        return self.rows[:, :2]
-
-    @property
-    def labels(self) -> np.ndarray:
-        return self.rows[:, 2]
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A linear model without intercept, trained to the optimum of a loss."""
-
-    title: str
-    examples: Examples
-    loss: sm.MatchingLoss
-
-    @cached_property
-    def weights(self) -> np.ndarray:
-        from selmatch.sklearn import SelectiveLinearModel
-
-        model = SelectiveLinearModel(self.loss, alpha=0.0, fit_intercept=False)
-        return model.fit(self.examples.features, self.examples.labels).coef_
-
-    @property
-    def predictions(self) -> np.ndarray:
-        return self.examples.features @ self.weights
-
-
-MOSTLY_LOW = Examples(low=range(-10, 0), high=range(6, 11), other=(1.0, 3.0))
-#: the mirror image; the paper does not say which data its last row has
-MOSTLY_HIGH = Examples(low=range(-10, -5), high=range(1, 11), other=(-1.0, -3.0))
-
-
-def _sigmoid(beta: float) -> sm.MatchingLoss:
-    return sm.MatchingLoss(sm.Sigmoid().affine(alpha=2.0, beta=beta))
-
-
+#: title, and the model
 FITS = (
-    Fit("high scores", MOSTLY_LOW, _sigmoid(8.0)),
-    Fit("low scores", MOSTLY_LOW, _sigmoid(-6.0)),
-    Fit("low norms, mostly low labels", MOSTLY_LOW, _sigmoid(0.0)),
-    Fit("low norms, mostly high labels", MOSTLY_HIGH, _sigmoid(0.0)),
+    ("high scores", Fit(MOSTLY_LOW, alpha=2.0, beta=8.0)),
+    ("low scores", Fit(MOSTLY_LOW, alpha=2.0, beta=-6.0)),
+    ("low norms, mostly low labels", Fit(MOSTLY_LOW, alpha=2.0)),
+    ("low norms, mostly high labels", Fit(MOSTLY_HIGH, alpha=2.0)),
 )
 LABELS = (-15.0, 15.0)
 #: closer together where the loss is small: the valley along the diagonal is what matters
@@ -91,14 +35,14 @@ def underspecification() -> matplotlib.figure.Figure:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(len(FITS), 3, figsize=(7.2, 8.4), width_ratios=(1.15, 1.0, 1.1))
-    for letter, (data, link, predicted), fit in zip(ascii_lowercase, axes, FITS, strict=False):
+    for letter, (data, link, predicted), (title, fit) in zip(ascii_lowercase, axes, FITS, strict=False):
         _draw_examples(data, fit)
-        data.set_title(lettered(letter, fit.title))
+        data.set_title(lettered(letter, title))
         plots.link(fit.loss, domain=LABELS, ax=link, color=INK, legend=False)
         link.set(xlabel="$z$", ylabel="$h(z)$, $h'(z)$", title="")
         _draw_predictions(predicted, fit)
         for ax, name in ((data, "examples"), (link, "link"), (predicted, "predictions")):
-            ax.set_label(f"{name} / {fit.title}")
+            ax.set_label(f"{name} / {title}")
     return figure
 
 
@@ -119,29 +63,9 @@ def _draw_predictions(ax: Axes, fit: Fit) -> None:
 
 # ------------------------------------------------------------------------------------------------------ stochasticity
 
-LOW_SCORE, MEAN_SCORE, MOST = 0.05, 0.1, 18
 LEFT_ALPHAS = (1.0, 5.0, 10.0, 20.0)
 RIGHT_ALPHAS = (0.5, 1.0, 2.0, 5.0)
 MEANS = (0.0, 2.0)
-
-
-def exponential(alpha: float, beta: float = 0.0) -> sm.MatchingLoss:
-    return sm.MatchingLoss(sm.Exp().affine(alpha=alpha, beta=beta))
-
-
-def for_one_large_score(alpha: float) -> tuple[np.ndarray, np.ndarray]:
-    """The large score, and the best prediction: k low scores keep the mean where it is."""
-    k = np.arange(1, MOST + 1)
-    large = MEAN_SCORE + k * (MEAN_SCORE - LOW_SCORE)
-    loss = exponential(alpha)
-    best = [loss.minimiser([score, LOW_SCORE], weights=[1.0, float(n)]) for score, n in zip(large, k, strict=True)]
-    return large, np.array(best)
-
-
-def for_two_scores(alpha: float, mean: float, deviations: np.ndarray) -> np.ndarray:
-    """The best prediction for two scores, equally far from their mean."""
-    loss = exponential(alpha)
-    return np.array([loss.minimiser([mean - d, mean + d]) for d in deviations])
 
 
 @drawn
@@ -160,10 +84,11 @@ def stochastic() -> matplotlib.figure.Figure:
     for mean, line in zip(MEANS, ("-", "--"), strict=True):
         for alpha, (colour, _) in zip(RIGHT_ALPHAS, styles, strict=True):
             label = rf"$\alpha = {alpha:g}$" if mean == MEANS[0] else f"_mean {mean:g}, alpha {alpha:g}"
-            best = for_two_scores(alpha, mean, deviations)
+            best = [for_two_scores(alpha, mean, deviation) for deviation in deviations]
             right.plot(deviations, best, color=colour, linestyle=line, label=label)
     right.set(xlabel="deviation from the mean", title=lettered("b", "two scores, equally far from their mean"))
-    right.legend(loc="upper left", title="mean 0: solid, mean 2: dashed", title_fontsize="small")
+    right.set_ylim(top=6.4)  # room for the legend above the curves
+    right.legend(loc="upper left", ncols=2, title="mean 0: solid, mean 2: dashed", title_fontsize="small")
     for ax, name in ((left, "one large score"), (right, "two scores")):
         ax.set_label(f"predictions / {name}")
     return figure

@@ -33,8 +33,6 @@ class Shape:
         Its formula, if not given.
     gamma : float
         Where it is a scaling.
-    domain : tuple of float
-        The scores to draw.
     erratum : bool
         Whether the paper is wrong about it.
     """
@@ -42,7 +40,6 @@ class Shape:
     curve: sm.Curve
     title: str = ""
     gamma: float = 1.0
-    domain: tuple[float, float] = SCORES
     erratum: bool = False
 
     @property
@@ -97,13 +94,13 @@ class Block:
 
 def as_link(shape: Shape) -> Column:
     """The matching loss of the curve."""
-    return Column(shape.heading, sm.MatchingLoss(shape.curve), domain=shape.domain, erratum=shape.erratum)
+    return Column(shape.heading, sm.MatchingLoss(shape.curve), erratum=shape.erratum)
 
 
 def as_scaling(shape: Shape) -> Column:
     """The loss of a single score with the curve as scaling."""
     loss = sm.MatchingLoss(sm.CompositeSigmoid(shape.curve, gamma=shape.gamma))
-    return Column(shape.heading, loss, domain=shape.domain, erratum=shape.erratum)
+    return Column(shape.heading, loss, erratum=shape.erratum)
 
 
 def for_classes(shape: Shape) -> Column:
@@ -113,7 +110,7 @@ def for_classes(shape: Shape) -> Column:
     """
     softmax = sm.CompositeSoftmax(shape.curve, gamma=shape.gamma, check=not shape.erratum)
     scalar = as_scaling(shape).loss
-    return Column(shape.heading, sm.MatchingLoss(softmax), scalar, domain=shape.domain, erratum=shape.erratum)
+    return Column(shape.heading, sm.MatchingLoss(softmax), scalar, erratum=shape.erratum)
 
 
 # --------------------------------------------------------------------------------------------------------- figures
@@ -162,7 +159,9 @@ def stacked(
     import matplotlib.pyplot as plt
 
     count = max(len(block.columns) for block in blocks)
-    figure = plt.figure(figsize=(width, height * len(rows) * len(blocks) + 0.25 + 0.3 * len(blocks)))
+    labelled = [_ends_its_axis(rows, i) for i in range(len(rows))]
+    tall = (height * len(rows) + 0.3 * sum(labelled)) * len(blocks) + 0.25
+    figure = plt.figure(figsize=(width, tall))
     parts = figure.subfigures(len(blocks), 1, squeeze=False, hspace=0.03)[:, 0] if len(blocks) > 1 else [figure]
     letters = iter(ascii_lowercase)  # of blocks, or of columns if there is only one block
     for part, block in zip(parts, blocks, strict=True):
@@ -173,8 +172,7 @@ def stacked(
                 ax = part.add_subplot(len(rows), count, i * count + j + 1, projection=row.projection)
                 ax.set_label(" / ".join(filter(None, (block.title, row.name, column.title))))
                 row.draw(ax, column)
-                last = i == len(rows) - 1 or rows[i + 1].projection != row.projection
-                _finish(ax, row, first=j == 0, last=last)
+                _finish(ax, row, first=j == 0, last=labelled[i])
                 if i == 0:
                     title = column.title if block.title else lettered(next(letters), column.title)
                     ax.set_title(title, fontsize="small", color=_title_colour(column))
@@ -184,6 +182,11 @@ def stacked(
             handles, [text for text, _ in legend], loc="outside lower center", ncols=len(legend), fontsize="small"
         )
     return figure
+
+
+def _ends_its_axis(rows: Sequence[Row], i: int) -> bool:
+    """Whether the row below has other scores on its axis, or is none: then they are named."""
+    return i == len(rows) - 1 or (rows[i + 1].x, rows[i + 1].projection) != (rows[i].x, rows[i].projection)
 
 
 def lettered(letter: str, title: str) -> str:

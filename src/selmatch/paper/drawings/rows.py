@@ -28,6 +28,7 @@ LOSS = r"$L(\hat{s}, s)$"
 PREDICTED = r"$\hat{s}$"
 PREDICTED_CLASS = r"$\hat{s}_k$"
 PREDICTED_FIRST, PREDICTED_SECOND = r"$\hat{s}_1$", r"$\hat{s}_2$"
+PREDICTED_TOGETHER = r"$\hat{s}_1 = \hat{s}_2 = \hat{s}_3$"
 
 
 def points_of(line: Line2D) -> np.ndarray:
@@ -49,7 +50,7 @@ def end_at_confusion(ax: Axes, observed: Sequence[float]) -> None:
     ax.set_ylim(bottom - margin, top + margin)
 
 
-def show_overlaps(ax: Axes) -> None:
+def show_overlaps(ax: Axes, by: float = 0.9) -> None:
     """Thicken lines that later ones cover over much of their way, so that they show on both sides."""
     bottom, top = ax.get_ylim()
     x = np.linspace(*ax.get_xlim(), 200)[1:-1]
@@ -59,7 +60,7 @@ def show_overlaps(ax: Axes) -> None:
         seen = (heights[i] >= bottom) & (heights[i] <= top)
         hidden = [seen & (np.abs(heights[i] - other) < 0.012 * (top - bottom)) for other in heights[i + 1 :]]
         covers = sum(mask.sum() > 0.4 * max(seen.sum(), 1) for mask in hidden)
-        line.set_linewidth(line.get_linewidth() + 0.9 * covers)
+        line.set_linewidth(line.get_linewidth() + by * covers)
 
 
 def _link(ax: Axes, column: Column) -> None:
@@ -169,13 +170,17 @@ def _surface(ax: Any, column: Column) -> None:
     options = {"rasterized": True, "cmap": "Blues"}
     plots.surface(column.loss, observed=column.observed, domain=column.domain, ax=ax, **options)
     ax.set(xticks=(1, 5), yticks=(1, 5), zlabel="")
-    ax.set_xlabel(PREDICTED_FIRST, labelpad=-13)
-    ax.set_ylabel(PREDICTED_SECOND, labelpad=-13)
+    for axis, label in ((ax.xaxis, PREDICTED_FIRST), (ax.yaxis, PREDICTED_SECOND)):
+        axis.set_rotate_label(False)  # a turned label loses its hat
+        axis.set_label_text(label)
+        axis.labelpad = -11
+    ax.text2D(0.98, 0.85, "$L$", transform=ax.transAxes, ha="center")  # on top of its axis, where nothing else stands
     ax.zaxis.set_major_locator(MaxNLocator(3))
     ax.tick_params(labelsize="xx-small", pad=-4)
     ax.grid(False)
-    ax.set_box_aspect(None, zoom=1.1)
-    ax.view_init(elev=42.0, azim=-60.0)
+    ax.set_box_aspect(None, zoom=1.05)
+    first, second = column.observed
+    ax.view_init(elev=42.0, azim=120.0 if second > first else -60.0)  # from the side of the valley
 
 
 LINK = Row("link", "$h(z)$, $h'(z)$", "$z$", _link)
@@ -187,9 +192,9 @@ SCALING = Row("scaling", "$q(z)$", "$z$", _scaling)
 PROBABILITY = Row("probability", "$p(z)$", "$z$", _probability)
 CLASS_PROBABILITY = Row("probability", "$p_k(z)$", "$z_k$", _class_probability)
 CLASS_LINK = Row("link", "$h_k(z)$, $h_k'(z)$", "$z_k$", _class_link)
-PROJECTIONS = Row("projections", f"three classes\n{LOSS}", PREDICTED_CLASS, _projections)
+PROJECTIONS = Row("projections", f"one of 3 moves\n{LOSS}", PREDICTED_CLASS, _projections)
 PROJECTIONS_BESIDE_MISTAKES = replace(PROJECTIONS, draw=_projections_beside_mistakes)
-TOGETHER = Row("together", f"all together\n{LOSS}", PREDICTED, _together)
+TOGETHER = Row("together", f"all 3 move\n{LOSS}", PREDICTED_TOGETHER, _together)
 LOSSES_AROUND_ZERO = Row("losses", LOSS, PREDICTED, _losses_around_zero)
 TWO_PROJECTIONS = Row("projections", LOSS, PREDICTED_CLASS, _two_projections)
 CONTOURS = Row("contours", PREDICTED_SECOND, PREDICTED_FIRST, _contours)

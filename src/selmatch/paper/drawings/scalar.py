@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import matplotlib.figure
 
 import selmatch as sm
@@ -52,8 +54,6 @@ REWEIGHTED = (
 
 def titled(columns: list[Column], words: tuple[str, ...]) -> list[Column]:
     """The columns with words above their formulas."""
-    from dataclasses import replace
-
     return [replace(column, title=f"{word}\n{column.title}") for column, word in zip(columns, words, strict=True)]
 
 
@@ -94,7 +94,7 @@ def reweighting() -> matplotlib.figure.Figure:
 def links() -> matplotlib.figure.Figure:
     blocks = [Block(title, tuple(map(as_link, found))) for title, found in shapes.LINKS.items()]
     return stacked(
-        (rows.LINK, rows.LOSSES), blocks, width=10.5, height=1.15, legend=legend_of(dashed="sensitivity $h'$")
+        (rows.LINK, rows.LOSSES), blocks, width=10.5, height=1.3, legend=legend_of(dashed="sensitivity $h'$")
     )
 
 
@@ -102,7 +102,7 @@ def links() -> matplotlib.figure.Figure:
 def scalings() -> matplotlib.figure.Figure:
     blocks = [Block(title, tuple(map(as_scaling, found))) for title, found in shapes.SCALINGS.items()]
     return stacked(
-        (rows.LINK, rows.LOSSES), blocks, width=10.5, height=1.15, legend=legend_of(dashed="sensitivity $h'$")
+        (rows.LINK, rows.LOSSES), blocks, width=10.5, height=1.3, legend=legend_of(dashed="sensitivity $h'$")
     )
 
 
@@ -164,8 +164,9 @@ FIGURES = (
         "fig:scalar_scale_examples",
         "The same shapes as scalings of a composite Sigmoid (gamma = 1). Odd scalings keep symmetric losses, a "
         "Sigmoid does not. A straight scaling gives sensitivity to norms, which is largest near |z| = 2.8 and then "
-        "falls to 0.5 (C104); cosh needs a tuned shift: alpha = 0.4, beta = 1.8, gamma = 1.3, drawn on [-3.6, 3.6] "
-        "(C105). The signed logarithm stands with low norms again (C83).",
+        "falls to 0.5 (C104); cosh needs a tuned shift: alpha = 0.4, beta = 1.8, gamma = 1.3. It favours high "
+        "norms only on [-3, 3]: further left its slope falls to 0 (C105). The signed logarithm stands with low "
+        "norms again (C83).",
         scalings,
         errata=("C83",),
     ),

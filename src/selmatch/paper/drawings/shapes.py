@@ -80,7 +80,7 @@ SCALINGS = {
         LINE,
         ARTANH,
         PIECES,
-        Shape(sm.Cosh().affine(alpha=0.4, beta=1.8, gain=0.4), gamma=1.3, domain=(-3.6, 3.6)),
+        Shape(sm.Cosh().affine(alpha=0.4, beta=1.8, gain=0.4), gamma=1.3),
     ),
 }
 CLASSES = {

@@ -7,26 +7,23 @@ from string import ascii_lowercase
 import matplotlib.figure
 import numpy as np
 
-import selmatch as sm
 from selmatch import plots
+from selmatch.paper import score_transforms
 from selmatch.paper.drawings.panels import drawn, lettered
 from selmatch.paper.records import Figure
+from selmatch.paper.score_transforms import link_of
 
-#: title, score-transform f, and where it is rescued by another gamma
+#: title and score-transform
 TRANSFORMS = (
-    ("$f = |z|^2$", "abs(z)^2"),
-    (r"$f = e^{\sigma(z)}$", "exp(sigmoid(z))"),
-    (r"$f = e^{\tanh(z)}$", "exp(tanh(z))"),
-    (r"$f = \log(1 + e^z)$", "softplus(z)"),
-    (r"$f = \sigma(z)$", "sigmoid(z)"),
-    (r"$f = \sinh|z|$", "sinh(abs(z))"),
+    ("$f = |z|^2$", score_transforms.SQUARE),
+    (r"$f = e^{\sigma(z)}$", score_transforms.EXP_SIGMOID),
+    (r"$f = e^{\tanh(z)}$", score_transforms.EXP_TANH),
+    (r"$f = \log(1 + e^z)$", score_transforms.SOFTPLUS),
+    (r"$f = \sigma(z)$", score_transforms.SIGMOID),
+    (r"$f = \sinh|z|$", score_transforms.SINH_OF_NORM),
 )
 #: no sample at 0, where two of the transforms vanish
 SCORES = np.linspace(-4.0, 4.0, 400)
-
-
-def link_of(transform: str, gamma: float = 1.0) -> sm.CompositeSigmoid:
-    return sm.CompositeSigmoid(f=sm.parse(transform), gamma=gamma, check=False)
 
 
 @drawn
@@ -43,7 +40,7 @@ def invalid() -> matplotlib.figure.Figure:
             SCORES, 0, 1, where=slopes < 0, color=plots.COLOURS["vermillion"], alpha=0.15, linewidth=0,
             transform=ax.get_xaxis_transform(), label="falls",
         )  # fmt: skip
-        if "sinh" in transform:
+        if transform == score_transforms.SINH_OF_NORM:
             saved = link_of(transform, 0.5)(SCORES)
             ax.plot(SCORES, saved, color=plots.COLOURS["bluish green"], linestyle="--", label=r"$\gamma = 1/2$")
         ax.set_title(lettered(letter, title))

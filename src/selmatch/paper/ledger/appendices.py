@@ -10,6 +10,8 @@ import selmatch as sm
 from selmatch.paper.ledger.entries import claim, found
 from selmatch.paper.ledger.measuring import SOLVED, agree, bend_of, deviation, near
 from selmatch.paper.records import CONDITION, ERRATUM
+from selmatch.paper.stochastic import exponential, for_one_large_score, for_two_scores
+from selmatch.paper.underspecified import MOSTLY_HIGH, MOSTLY_HIGH_OTHER_KEPT, MOSTLY_LOW, Fit
 
 
 def reweighted(by: str) -> sm.ReweightedSquare:
@@ -21,7 +23,7 @@ def reweighted(by: str) -> sm.ReweightedSquare:
 def weighted_squares():
     pairs = ((3.0, -3.0), (-3.0, 3.0))
     costs = {by: [reweighted(by)(t, s) for t, s in pairs] for by in ("observed", "predicted", "both")}
-    matching = [sm.MatchingLoss(sm.Exp())(t, s) for t, s in (*pairs, (-4.0, -3.0))]
+    matching = [exponential(1.0)(t, s) for t, s in (*pairs, (-4.0, -3.0))]
     return found(
         "predicting 3 for -3 and -3 for 3 costs {observed} weighted by the observed score, {predicted} by the "
         "predicted one, {both} by both; with an exponential link {matching} (last: -4 for -3)",
@@ -52,26 +54,6 @@ def weighting_by_predictions():
     )
 
 
-def examples(low: range, high: range, other: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
-    """Low labels are the second feature, high labels the first; the other feature says nothing."""
-    rows = [(v, s, s) for s in low for v in other] + [(s, v, s) for s in high for v in other]
-    table = np.array(rows, dtype=float)
-    return table[:, :2], table[:, 2]
-
-
-MAJORITY_LOW = (range(-10, 0), range(6, 11), (1.0, 3.0))
-MAJORITY_HIGH = (range(-10, -5), range(1, 11), (1.0, 3.0))
-MIRRORED = (range(-10, -5), range(1, 11), (-1.0, -3.0))
-
-
-def weights(data: tuple, alpha: float, beta: float) -> np.ndarray:
-    """The weights of the two features, fitted with a Sigmoid link."""
-    from selmatch.sklearn import SelectiveLinearModel
-
-    loss = sm.MatchingLoss(sm.Sigmoid().affine(alpha, beta))
-    return SelectiveLinearModel(loss, alpha=0.0, fit_intercept=False).fit(*examples(*data)).coef_
-
-
 @claim(
     "C121",
     "Underspecification appendix, rows 1 and 2",
@@ -81,7 +63,7 @@ def weights(data: tuple, alpha: float, beta: float) -> np.ndarray:
 )
 def shifted_sigmoids_choose_a_feature():
     settings = ((1.0, 8.0), (2.0, 8.0), (1.0, -6.0), (0.5, 8.0))
-    fits = [weights(MAJORITY_LOW, *setting) for setting in settings]
+    fits = [Fit(MOSTLY_LOW, *setting).weights for setting in settings]
     return found(
         "weights of the two features: alpha 1, beta 8: {one}; alpha 2: {two}; alpha 1, beta -6: {low}; alpha .5, beta "
         "8: {weak}",
@@ -102,7 +84,7 @@ def shifted_sigmoids_choose_a_feature():
     "stretched by 1.2 to 1.4.",
 )
 def the_majority_is_merged_relatively():
-    fits = [weights(MAJORITY_LOW, alpha, 0.0) for alpha in (1.0, 4.0)]
+    fits = [Fit(MOSTLY_LOW, alpha).weights for alpha in (1.0, 4.0)]
     apart = [(2.0 * w).tolist() for w in fits]
     return found(
         "alpha 1: weights {one}; alpha 4: {four}; low pairs differ by {low}, high pairs by {high}",
@@ -125,7 +107,8 @@ def the_majority_is_merged_relatively():
     "{1, 3}, high pairs differ more than low ones.",
 )
 def the_opposite_needs_mirrored_data():
-    mirrored, kept, reference = (weights(data, 1.0, 0.0) for data in (MIRRORED, MAJORITY_HIGH, MAJORITY_LOW))
+    sets = (MOSTLY_HIGH, MOSTLY_HIGH_OTHER_KEPT, MOSTLY_LOW)
+    mirrored, kept, reference = (Fit(examples, alpha=1.0).weights for examples in sets)
     pairs = (2.0 * kept[::-1]).tolist()
     return found(
         "mirrored data: weights {mirrored}, the reverse of row 3; other feature in {{1, 3}}: {kept}, so that high "
@@ -148,19 +131,24 @@ def the_opposite_needs_mirrored_data():
     "The labels are s: high labels s in {6, ..., 10} equal the feature x_1.",
 )
 def labels_are_s():
-    features, labels = examples(*MAJORITY_LOW)
+    (x1, x2), labels = MOSTLY_LOW.features.T, MOSTLY_LOW.labels
     high = labels > 0
-    gap = float(np.abs(features[high, 0] - labels[high]).max())
-    spread = float(np.ptp(features[high, 1]))
-    cost = sm.MatchingLoss(sm.Sigmoid().affine(2.0, 8.0))(features[high] @ [1.0, 0.0], labels[high])
+    values = np.unique(labels[high])
+    own = [float(np.abs(x1[high] - labels[high]).max()), float(np.abs(x2[~high] - labels[~high]).max())]
+    other = [float(np.abs(x2[high] - labels[high]).min()), float(np.abs(x1[~high] - labels[~high]).min())]
+    loss = Fit(MOSTLY_LOW, alpha=2.0, beta=8.0).loss
+    costs = [loss(x[high], labels[high]) for x in (x1, x2)]
     return found(
-        "high labels and x_1 differ by {gap}, x_2 spreads over {spread}; predicting x_1 costs {cost}",
-        gap == 0.0,
-        spread == 2.0,
-        cost == 0.0,
-        gap=gap,
-        spread=spread,
-        cost=cost,
+        "high labels are {values}; they differ from x_1, low ones from x_2, by at most {own}, from the other feature "
+        "by at least {other}: there is no x for all labels. For high labels predicting x_1 or x_2 costs {costs}",
+        agree(values, np.arange(6.0, 11.0)),
+        np.array(own) == 0.0,
+        np.array(other) > 1.0,
+        costs[0] == 0.0 < costs[1],
+        values=values,
+        own=own,
+        other=other,
+        costs=costs,
     )
 
 
@@ -170,18 +158,15 @@ def labels_are_s():
     "One large score and k small ones of 0.05 with mean 0.1: the prediction grows with the large score and with alpha.",
 )
 def rare_large_scores_pull():
-    alphas = (1.0, 2.0, 5.0, 10.0, 20.0)
-
-    def predictions(alpha):
-        loss = sm.MatchingLoss(sm.Exp().affine(alpha))
-        return [loss.minimiser([0.1 + 0.05 * k, 0.05], weights=[1.0, k]) for k in range(1, 19)]
-
-    table = np.array([predictions(alpha) for alpha in alphas])
+    large, _ = for_one_large_score(1.0)
+    table = np.array([for_one_large_score(alpha)[1] for alpha in (1.0, 2.0, 5.0, 10.0, 20.0)])
     return found(
-        "large score .15 to 1: from {first} to {last} for alpha 1, 2, 5, 10, 20",
+        "large score {ends}: from {first} to {last} for alpha 1, 2, 5, 10, 20",
+        agree(large[[0, -1]], [0.15, 1.0]),
         np.diff(table, axis=1) > 0.0,
         np.diff(table, axis=0) > 0.0,
         near(table[[0, 3, 4], -1], [0.1302, 0.7057, 0.8528], 1.0),
+        ends=large[[0, -1]],
         first=table[:, 0],
         last=table[:, -1],
     )
@@ -194,7 +179,7 @@ def rare_large_scores_pull():
 )
 def bias_depends_on_alpha_only():
     def bias(alpha, mean, beta=0.0, d=1.5):
-        return sm.MatchingLoss(sm.Exp().affine(alpha, beta)).minimiser([mean - d, mean + d]) - mean
+        return for_two_scores(alpha, mean, d, beta) - mean
 
     same = [bias(2.0, 0.0), bias(2.0, 7.0), bias(2.0, 7.0, beta=4.0)]
     growing = [bias(alpha, 0.0) for alpha in (0.5, 1.0, 2.0, 4.0)]
@@ -210,7 +195,7 @@ def bias_depends_on_alpha_only():
 
 @claim("C127", "Stochasticity appendix, right panel", "A shift of the exponential link changes the steepness only.")
 def shifts_change_steepness():
-    losses = [sm.MatchingLoss(sm.Exp().affine(2.0, beta)) for beta in (0.0, 1.0)]
+    losses = [exponential(2.0, beta) for beta in (0.0, 1.0)]
     factor = losses[1](1.0, 0.3) / losses[0](1.0, 0.3)
     best = [loss.minimiser([0.0, 1.0]) for loss in losses]
     sigmoid = [sm.MatchingLoss(sm.Sigmoid().affine(2.0, beta)).minimiser([0.0, 1.0]) for beta in (0.0, 1.0)]
@@ -234,7 +219,7 @@ def shifts_change_steepness():
     "It is an inverse temperature: a large alpha picks the maximum, a small one the mean.",
 )
 def alpha_is_an_inverse_temperature():
-    hot, cold = (sm.MatchingLoss(sm.Exp().affine(alpha)).minimiser([0.0, 1.0]) for alpha in (0.001, 100.0))
+    hot, cold = (exponential(alpha).minimiser([0.0, 1.0]) for alpha in (0.001, 100.0))
     return found(
         "scores 0 and 1: prediction {hot} with alpha = .001, {cold} with alpha = 100",
         agree(hot, 0.5, 1e-3),

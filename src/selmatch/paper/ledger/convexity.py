@@ -22,7 +22,7 @@ from selmatch.paper.ledger.measuring import (
     plain,
     refuted,
 )
-from selmatch.paper.records import ERRATUM
+from selmatch.paper.records import ERRATUM, OURS
 
 
 @claim("C53", "Section 5, eq:matching_loss_def_multi to eq:multi_matching_loss_sm_grad", "Loss and gradient.")
@@ -155,7 +155,7 @@ def cosh_bends_along_one_score():
 
 @claim(
     "C58",
-    "not in the paper",
+    OURS,
     "Anchoring repairs cosh: with one extra class of constant log-score 0 and a small enough gamma, no negative "
     "curvature was found (evidence, not a proof).",
 )

@@ -11,6 +11,7 @@ import numpy as np
 import selmatch as sm
 from selmatch import functions as F
 from selmatch.certificates import Enclosure
+from selmatch.paper import score_transforms
 from selmatch.paper.ledger.entries import claim, found
 from selmatch.paper.ledger.measuring import (
     DIFFERENCES,
@@ -25,17 +26,19 @@ from selmatch.paper.ledger.measuring import (
     slope_of,
 )
 from selmatch.paper.records import ERRATUM
+from selmatch.paper.score_transforms import link_of
 
 APPENDIX = "Extensions appendix"
 
 
-def certified(threshold: Callable[..., Enclosure], *arguments: Any, value: float) -> bool:
-    """Whether a threshold found by sampling is the certified one; taken as it is without python-flint."""
+def certificate(threshold: Callable[..., Enclosure], *arguments: Any, value: float) -> tuple[bool, str]:
+    """Whether nothing speaks against a threshold found by sampling, and whether it is proved."""
     try:
         enclosure = threshold(*arguments)
     except ImportError:
-        return True
-    return abs(value - enclosure.high) < 1e-6
+        return True, "not certified, which needs python-flint"
+    agrees = abs(value - enclosure.high) < 1e-6
+    return agrees, "certified" if agrees else f"certified is {enclosure.high:.10g} instead"
 
 
 def sign_factor(scaling: sm.Curve, gamma: float, z: np.ndarray) -> np.ndarray:
@@ -89,20 +92,36 @@ def condition_in_f():
 
 @claim("C109", f"{APPENDIX}, cor:f_grad_condition", "With gamma = 1, f' must be non-decreasing.")
 def f_must_be_convex():
-    z = np.linspace(-4.0, 4.0, 401)
-    implied = []
-    for q in (sm.Cosh(), sm.AbsPower(1.0, 0.5), sm.FromPrimitive(F.tanh)):
-        for gamma in (0.5, 1.0):
-            convex = sign_factor(q, gamma, z) >= 0.0
-            f_bends = q.slope(z) / gamma + (q(z) / gamma) ** 2  # the sign of (f^(1/gamma))''
-            implied.append(np.all(f_bends[convex] >= 0.0))
-    below = sm.Cosh().slope(-0.3) + sm.Cosh()(-0.3) ** 2
+    z = np.linspace(-3.0, 3.0, 120)  # no sample near 0, where |z| + .5 has a kink
+
+    def bends(q, gamma, z):
+        """(f^(1/gamma))'' by differences, as a share of f^(1/gamma), and the slope of the link."""
+
+        def f(u):
+            return q.score_transform(u) ** (1.0 / gamma)
+
+        return bend_of(f, z) / f(z), sm.CompositeSigmoid(q, gamma, check=False).slope(z)
+
+    cases = [
+        bends(q, gamma, z) for q in (sm.Cosh(), sm.AbsPower(1.0, 0.5), sm.FromPrimitive(F.tanh)) for gamma in (0.5, 1.0)
+    ]
+    bent, slopes = (np.concatenate(values) for values in zip(*cases, strict=True))
+    downward = bent < -1e-4
+    tanh = bends(sm.FromPrimitive(F.tanh), 1.0, 1.0)
+    converse = bends(sm.FromPrimitive(F.tanh), 1.0, 0.3)
     return found(
-        "three scalings: wherever the loss is convex, f^(1/gamma) is (gamma = .5, 1); Q = sinh: q' + q^2 = {below} at "
-        "-.3",
-        implied,
-        below > 0.0,
-        below=below,
+        "three scalings, gamma = .5, 1: f^(1/gamma) bends down at {count:.0f} of {all:.0f} scores, and the link falls "
+        "at each of them; Q = tanh, gamma = 1, z = 1: f''/f and h' are {tanh}. Not conversely: at z = .3 they are "
+        "{converse}",
+        downward.any(),
+        slopes[downward] < 0.0,
+        bent[slopes >= 0.0] >= -1e-4,
+        near(tanh, [-0.4633, -0.3978], 1.0),
+        converse[0] > 0.3 > 0.0 > converse[1],
+        count=downward.sum(),
+        all=downward.size,
+        tanh=tanh,
+        converse=converse,
     )
 
 
@@ -111,22 +130,32 @@ def f_must_be_convex():
     f"{APPENDIX}, introduction",
     "Decreasing gamma can make h' >= 0, for one and for many classes.",
     ERRATUM,
-    "For one class only where Q < 0: where Q > 0 and q' < 0 no small gamma helps. For many classes never (C56, C57).",
+    "For one class only where Q <= 0 and q is not 0: where Q > 0 (or q = 0) and q' < 0 no small gamma helps. For many "
+    "classes never (C56, C57).",
 )
 def small_gammas_do_not_always_help():
     gammas = (0.05, 0.2, 0.5, 1.0, 2.0)
     q = sm.FromPrimitive(F.tanh)
     positive = [float(sign_factor(q, gamma, np.array([1.0]))[0]) for gamma in gammas]
     negative = [float(sign_factor(sm.Cosh(), gamma, np.array([-1.0]))[0]) for gamma in (2.0, 0.5)]
+    zero, flat = (
+        [float(sm.CompositeSigmoid(Q=Q, gamma=gamma, check=False).slope(0.0)) for gamma in (1.0, 0.2, 0.1)]
+        for Q in (lambda z: z - F.square(z), lambda z: -1.0 - F.square(z))
+    )
     many = [deltas(sm.Cosh(), gamma, at=(-1.0, -2.0))[0] for gamma in gammas]
     return found(
         "Q = tanh at z = 1 (Q > 0): {positive} for gamma .05, .2, .5, 1, 2; Q = sinh at -1 (Q < 0): {negative} for 2, "
-        ".5; two classes, cosh, Delta_1 at (-1, -2): {many}",
+        ".5; Q = z - z^2 at 0 (Q = 0, q = 1): slope {zero} for 1, .2, .1; Q = -1 - z^2 at 0 (q = 0): {flat}; two "
+        "classes, cosh, Delta_1 at (-1, -2): {many}",
         near(positive, [-0.640, -0.621, -0.577, -0.584, -0.604], 1.5),
-        negative[1] > negative[0],
+        negative[0] < 0.0 < negative[1],
+        agree(zero, [-0.75, 0.25, 1.5]),
+        np.array(flat) < 0.0,
         np.array(many) < 0.0,
         positive=positive,
         negative=negative,
+        zero=zero,
+        flat=flat,
         many=many,
     )
 
@@ -139,10 +168,12 @@ def sharp_gamma_for_sinh():
         sign_factor(sm.Cosh(), gamma, z).min() for gamma in (1 / math.sqrt(2.0), 1.0, exact - 1e-3, exact + 1e-3)
     ]
     tripled = sm.Cosh().affine(gain=3.0).largest_gamma / exact
+    proved, how = certificate(sm.certify.largest_gamma, sm.Cosh(), value=exact)
     return found(
-        "least factor for gamma = .7071, 1, gamma* - .001, gamma* + .001: {margins}; gamma* = {exact:.10f}, and 3 "
-        "times that with an amplitude of 3 ({tripled})",
-        certified(sm.certify.largest_gamma, sm.Cosh(), value=exact),
+        "least factor for gamma = .7071, 1, gamma* - .001, gamma* + .001: {margins}; gamma* = {exact:.10f} "
+        f"({how}), "
+        "and 3 times that with an amplitude of 3 ({tripled})",
+        proved,
         agree(exact, 1.325281340017, 1e-11),
         np.sign(margins) == [1, 1, 1, -1],
         near(margins[2:], [0.00074, -0.00074], 10.0),
@@ -178,10 +209,15 @@ def sharp_constants_for_powers():
 
     needed = [smallest(gamma, d) for gamma, d in cases]
     paper = [max(math.sqrt(2 * gamma * d), gamma * d - 0.5) for gamma, d in cases]
+    certificates = [
+        certificate(sm.certify.smallest_c, d, gamma, value=c) for (gamma, d), c in zip(cases, needed, strict=True)
+    ]
     return found(
-        "(gamma, d) = (4, 1), (.5, 2), (2, 3): c = {needed:.6f} is needed, {paper} is the paper's",
+        "(gamma, d) = (4, 1), (.5, 2), (2, 3): c = {needed:.6f} is needed "
+        f"({', '.join(dict.fromkeys(how for _, how in certificates))}), "
+        "{paper} is the paper's",
         agree(needed, [2.828427125, 0.634383384, 1.875819109], 1e-6),
-        [certified(sm.certify.smallest_c, d, gamma, value=c) for (gamma, d), c in zip(cases, needed, strict=True)],
+        [proved for proved, _ in certificates],
         np.array(paper) >= needed,
         needed=needed,
         paper=paper,
@@ -189,11 +225,6 @@ def sharp_constants_for_powers():
 
 
 # ---------------------------------------------------------------------------------------- invalid score-transforms
-
-
-def link_of(Q, gamma: float) -> sm.Curve:
-    """The link of a log-score-transform that may not be allowed."""
-    return sm.CompositeSigmoid(Q=Q, gamma=gamma, check=False)
 
 
 @claim(
@@ -205,10 +236,10 @@ def link_of(Q, gamma: float) -> sm.Curve:
     "because its tail decreases; on a small S it can be used.",
 )
 def powers_as_score_transforms():
-    square = link_of(lambda z: 2.0 * F.log(F.abs(z)), 1.0)
+    square = link_of(score_transforms.SQUARE)
     z = np.array([0.5, 0.9, 1.0, 1.1])
     values, small = square(z), square(np.array([-1e-6, 1e-6]))
-    absolute = link_of(lambda z: F.log(F.abs(z)), 1.0)(np.array([-1e-6, 1e-6]))
+    absolute = link_of(score_transforms.NORM)(np.array([-1e-6, 1e-6]))
     return found(
         "d = 2: link at .5, .9, 1, 1.1: {values}, around 0: {small} (continuous); d = 1 jumps: {absolute}",
         near(values, [0.8, 0.9945, 1.0, 0.9955], 1.0),
@@ -227,22 +258,22 @@ def powers_as_score_transforms():
 )
 def links_that_fall():
     transforms = {
-        "e^sigmoid": (F.sigmoid, (-8.0, 8.0)),
-        "e^tanh": (F.tanh, (-6.0, 6.0)),
-        "softplus": (lambda z: F.log(F.softplus(z)), (-8.0, 20.0)),
-        "sigmoid": (lambda z: -F.softplus(-z), (-8.0, 8.0)),
+        score_transforms.EXP_SIGMOID: (-8.0, 8.0),
+        score_transforms.EXP_TANH: (-6.0, 6.0),
+        score_transforms.SOFTPLUS: (-8.0, 20.0),
+        score_transforms.SIGMOID: (-8.0, 8.0),
     }
     first, all_fall = [], []
-    for Q, (low, high) in transforms.values():
+    for transform, (low, high) in transforms.items():
         z = np.linspace(low, high, 4001)
-        starts = [z[np.argmax(falls(link_of(Q, gamma)(z)))] for gamma in (0.1, 0.5, 1.0, 2.0)]
+        starts = [z[np.argmax(falls(link_of(transform, gamma)(z)))] for gamma in (0.1, 0.5, 1.0, 2.0)]
         all_fall += [start > low for start in starts]
         first.append(starts[2])
     return found(
         "with gamma .1, .5, 1, 2 all four fall somewhere; with gamma = 1 from {first} on (left of that they can be "
         "used)",
         all_fall,
-        refuted(sm.certify.convex(link_of(F.sigmoid, 1.0), (-8, 8))),
+        refuted(sm.certify.convex(link_of(score_transforms.EXP_SIGMOID), (-8, 8))),
         first=first,
     )
 
@@ -257,14 +288,10 @@ def links_that_fall():
 )
 def sinh_of_norm_can_be_used():
     z = np.linspace(0.01, 8.0, 800)
-
-    def link(gamma):
-        return link_of(lambda u: F.log(F.sinh(F.abs(u))), gamma)
-
-    falling = z[:-1][falls(link(1.0)(z))]
-    half = deviation(link(0.5)(z), np.tanh(z))
+    falling = z[:-1][falls(link_of(score_transforms.SINH_OF_NORM)(z))]
+    half = deviation(link_of(score_transforms.SINH_OF_NORM, 0.5)(z), np.tanh(z))
     grid = (0.45, 0.5, 0.6, 0.75, 0.8614, 0.8616, 1.0)
-    increases = [not falls(link(gamma)(z)).any() for gamma in grid]
+    increases = [not falls(link_of(score_transforms.SINH_OF_NORM, gamma)(z)).any() for gamma in grid]
     return found(
         "gamma = 1: falls up to {end}; gamma = 1/2: tanh up to {half}; it increases for {valid:.0f} of the gammas .45, "
         ".5, .6, .75, .8614, .8616, 1: the middle four",

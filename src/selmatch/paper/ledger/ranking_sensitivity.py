@@ -11,10 +11,13 @@ from selmatch.paper.ledger.composite import OTHERS, SCORES
 from selmatch.paper.ledger.entries import claim, found
 from selmatch.paper.ledger.measuring import (
     ROUNDING,
+    THREE,
     agree,
+    amplified,
     deltas,
     deviation,
     many,
+    moved,
     near,
     scaled,
 )
@@ -154,17 +157,27 @@ def errors_of_the_leader_matter_to_the_others():
 @claim("C71", "Section 5, two knobs", "q must agree with p; p need not be injective or monotone.")
 def q_must_agree_with_p():
     agreeing, opposing = sm.classify(sm.Sinh(), role="softmax"), sm.classify(sm.Tanh(), role="softmax")
-    scalar = sm.classify(sm.Tanh(), role="sigmoid")
+    scalar = sm.sensitivity(amplified(sm.Tanh()), THREE)
+    sinh, tanh = deltas(sm.Sinh()), deltas(sm.Tanh())
+    p = [many(q).potential.prob(THREE) for q in (sm.Sinh(), sm.Tanh())]
+    twice = [many(sm.Sinh()).potential.prob(moved(THREE, 1, to))[1] for to in (-1.0, 1.0)]
     return found(
-        "sinh: p rises and falls, and high norms matter ({sinh}); tanh: p draws to the ends, so that low norms (scalar "
-        "{scalar}) become high norms ({tanh})",
+        "classes at -3, 0, 3. sinh: p is {p_sinh} and takes values twice ({twice} as the middle class goes to -1 and "
+        "1), and high norms matter: {sinh}. tanh: q is steep at 0 (scalar {scalar}), p is {p_tanh}, so that low norms "
+        "become high norms: {tanh}",
         agreeing.monotone is None,
-        agreeing.focus == "high norms",
-        scalar.focus == "low norms",
-        opposing.focus == "high norms",
-        sinh=agreeing.sensitivities,
-        scalar=scalar.sensitivities,
-        tanh=opposing.sensitivities,
+        agree(twice[0], twice[1]),
+        near(sinh, [30.12, 5.766e-5, 30.12], 1.0),
+        near(tanh, [0.2517, 0.0473, 0.2517], 1.0),
+        scalar[1] > 4.0 * max(scalar[0], scalar[2]),
+        p[1][1] < 0.1 * p[1][0],
+        [agreeing.focus == "high norms", opposing.focus == "high norms"],
+        p_sinh=p[0],
+        p_tanh=p[1],
+        twice=twice,
+        sinh=sinh,
+        scalar=scalar,
+        tanh=tanh,
     )
 
 

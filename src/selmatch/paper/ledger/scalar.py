@@ -263,13 +263,23 @@ def blust_is_a_density():
 )
 def compact_range_is_automatic():
     links = [sm.Sigmoid(), sm.Sinh(), sm.Exp(), sm.SignedPower(0.5), sm.SmeLU(1.0)]
-    spans = [link(5.0) - link(-5.0) for link in links]
-    end = float(sm.Logit().range.high)
+    values = np.array([link(np.linspace(-5.0, 5.0, 1001)) for link in links])
+    outside = np.maximum(values.max(axis=1) - values[:, -1], values[:, 0] - values.min(axis=1))
+    spans = values[:, -1] - values[:, 0]
+    towards_1 = sm.Logit()(1.0 - np.array([1e-4, 1e-8, 1e-12]))
+    with np.errstate(divide="ignore"):
+        end = sm.Logit()(np.array([0.0, 1.0]))
     return found(
-        "spans of five continuous links on [-5, 5]: {spans}; the logit on [0, 1] reaches {end}",
-        np.isfinite(spans),
-        np.isinf(end),
+        "five continuous links on [-5, 5] stay between their values at the ends (outside: {outside}), which are "
+        "{spans} apart; the logit at 1 - 1e-4, 1 - 1e-8, 1 - 1e-12 is {towards_1}, at 0 and 1 {end}",
+        np.isfinite(values),
+        outside <= 0.0,
+        spans > 0.0,
+        np.diff(towards_1) > 9.0,  # another log(10^4) each time, without end
+        end.tolist() == [-math.inf, math.inf],
+        outside=outside.max(),
         spans=spans,
+        towards_1=towards_1,
         end=end,
     )
 

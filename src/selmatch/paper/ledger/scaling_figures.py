@@ -142,7 +142,8 @@ def linear_scaling_saturates():
     "Scalar scaling appendix, fig:scalar_scale_examples",
     "A cosh q gives high-norm sensitivity for one class.",
     CONDITION,
-    "Only with a tuned shift (as the paper says itself), inside a small part of the convex settings.",
+    "Only with a tuned shift (as the paper says itself), inside a small part of the convex settings, and only on a "
+    "range such as [-3, 3]: further left the slope falls to 0.",
 )
 def cosh_needs_a_tuned_shift():
     z = np.linspace(-3.0, 3.0, 61)
@@ -162,16 +163,21 @@ def cosh_needs_a_tuned_shift():
     ratios = np.array([ratio(*setting) for setting in settings])
     valid, good = np.isfinite(ratios), ratios > 1.0
     best, typical = ratio(0.4, 1.8, 1.3), ratio(0.5, 0.0, 0.7)
+    left = sm.CompositeSigmoid(scaled(sm.Cosh(), 0.4, 1.8), 1.3, check=False).slope(np.array([-3.0, -6.0, -12.0]))
     return found(
         "{good:.0f} of {valid:.0f} convex settings have both ends above the middle; end over middle: {best} for alpha "
-        "= .4, beta = 1.8, gamma = 1.3, {typical} for alpha = .5, beta = 0, gamma = .7",
+        "= .4, beta = 1.8, gamma = 1.3, {typical} for alpha = .5, beta = 0, gamma = .7. The "
+        "former's slope at -3, -6, -12: {left}",
         0 < good.sum() < 0.05 * valid.sum(),
         near(best, 5.4, 10.0),
         typical < 1.0,
+        near(left[:2], [0.0608, 0.00235], 2.0),
+        left[2] < 1e-30,
         good=good.sum(),
         valid=valid.sum(),
         best=best,
         typical=typical,
+        left=left,
     )
 
 
@@ -185,12 +191,26 @@ def cosh_needs_a_tuned_shift():
 def scaling_behaves_as_link():
     shapes = [sm.Sigmoid(), sm.Tanh(), sm.Sinh(), sm.Exp()]
     same = [focus_of(q, "sigmoid") == focus_of(q, "link") for q in shapes]
-    linear = sm.classify(sm.Identity(), role="sigmoid")
+    links = np.array([sm.sensitivity(q, THREE) for q in shapes])
+    scalings = np.array([sm.sensitivity(amplified(q), THREE) for q in shapes])
+    most = [[1], [1], [0, 2], [2]]  # of -3, 0, 3
+    leads = [
+        slopes[k, at].min() > 2.5 * np.delete(slopes[k], at).max()
+        for slopes in (links, scalings)
+        for k, at in enumerate(most)
+    ]
+    linear = sm.sensitivity(amplified(sm.Identity()), THREE)
     return found(
-        "{same:.0f} of 4 shapes keep their class; the linear one turns from uniform to {linear} in the three thirds",
+        "{same:.0f} of 4 shapes keep their class. Sensitivity at (-3, 0, 3) as scaling: Sigmoid {sigmoid}; tanh "
+        "{tanh}; sinh {sinh}; exp {exp}. A linear link has slope 1, as scaling {linear}",
         same,
+        leads,
+        near(scalings[0], [0.0237, 0.2222, 0.0824], 2.0),
+        near(scalings[1:, 1:], [[0.5, 0.0904], [0.7311, 10.071], [0.9277, 20.086]], 1.0),
         focus_of(sm.Identity(), "link") == "uniform",
-        linear.focus == "high norms",
+        focus_of(sm.Identity(), "sigmoid") == "high norms",
+        near(linear, [1.087, 0.5, 1.087], 1.0),
         same=sum(same),
-        linear=linear.sensitivities,
+        **dict(zip(("sigmoid", "tanh", "sinh", "exp"), scalings, strict=True)),
+        linear=linear,
     )

@@ -204,15 +204,19 @@ def smelu_formulas():
     link = np.clip((z + c) / (2 * c), 0.0, 1.0)
     apart = max(deviation(curve.primitive(z), printed), deviation(curve(z), link))
     slope = deviation(slope_of(curve.primitive, z), link)
-    jump = float(np.max(np.abs(np.diff(curve(np.array([-c - 1e-9, -c + 1e-9, c - 1e-9, c + 1e-9]))[[0, 1]]))))
+    sides = np.array([[-c - 1e-9, -c + 1e-9], [c - 1e-9, c + 1e-9]])
+    jumps = [float(np.abs(np.diff(part(sides), axis=1)).max()) for part in (curve.primitive, curve)]
+    joints = deviation([curve(-c), curve(c), curve.primitive(-c), curve.primitive(c)], [0.0, 1.0, 0.0, c])
     return found(
-        "H and h as printed up to {apart}; H' = h up to {slope}; no jump at the joints ({jump})",
-        apart < ROUNDING,
+        "H and h as printed up to {apart}, at both joints up to {joints}; H' = h up to {slope}; jumps of H and h at "
+        "the joints: {jumps}",
+        max(apart, joints) < ROUNDING,
         slope < DIFFERENCES,
-        jump < 1e-8,
+        np.array(jumps) < 1e-8,
         apart=apart,
+        joints=joints,
         slope=slope,
-        jump=jump,
+        jumps=jumps,
     )
 
 

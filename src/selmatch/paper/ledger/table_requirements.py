@@ -12,6 +12,7 @@ from selmatch.paper.ledger.measuring import (
     agree,
     amplified,
     deltas,
+    deviation,
     focus_of,
     many,
     moved,
@@ -38,13 +39,25 @@ def who_looks_at_low_norms():
         "square": sm.classify(sm.Separable(sm.Identity())).focus,
         "decomposed": sm.classify(sm.Separable(sm.Sigmoid())).focus,
     }
-    softer = sm.classify(sm.Tanh(), role="softmax", gamma=10.0)
+    standard = np.array([deltas(at=THREE + c) for c in (0.0, -9.0, 9.0)])
+    square = sm.sensitivity(sm.Separable(sm.Identity()), THREE)
+    sigmoid = sm.sensitivity(sm.Separable(sm.Sigmoid()), THREE)
+    softer = deltas(sm.Tanh(), 10.0)
     return found(
-        "standard Softmax and square are uniform, the decomposed Sigmoid looks at low norms; so does tanh with gamma = "
-        "10: {softer}",
+        "Delta at (-3, 0, 3): standard Softmax {standard}, the same at (-12, -9, -6) and (6, 9, 12) up to {change}: no "
+        "norm is special; square {square}; decomposed Sigmoid {sigmoid}; tanh with gamma = 10 {softer}",
         kinds == {"standard": "uniform", "square": "uniform", "decomposed": "low norms"},
-        softer.focus == "low norms",
-        softer=softer.sensitivities,
+        sm.classify(sm.Tanh(), role="softmax", gamma=10.0).focus == "low norms",
+        near(standard[0], [0.00235, 0.0451, 0.0472], 3.0),
+        deviation(standard, standard[0]) < ROUNDING,
+        agree(square, np.ones(3)),
+        near(sigmoid, [0.0452, 0.25, 0.0452], 1.0),
+        near(softer, [0.0262, 0.284, 0.0262], 5.0),
+        standard=standard[0],
+        change=deviation(standard, standard[0]),
+        square=square,
+        sigmoid=sigmoid,
+        softer=softer,
     )
 
 
@@ -56,7 +69,24 @@ def satisfying_columns():
         "low scores": (sm.AntiExp(), scaled(sm.Sinh(), 0.5, 4.0)),
     }
     hits = [focus_of(q) == kind for kind, scalings in wanted.items() for q in scalings]
-    return found("{hits:.0f} of 6 scalings look where the table says", hits, len(hits) == 6, hits=sum(hits))
+    (sinh,), (exp, sigmoid, left), (anti, right) = ([deltas(q) for q in scalings] for scalings in wanted.values())
+    return found(
+        "Delta at (-3, 0, 3): sinh(z) {sinh}; exp(z) {exp}; sigma(z - 2) {sigmoid}; sinh((z + 4)/2)/2 {left}; -exp(-z) "
+        "{anti}; sinh((z - 4)/2)/2 {right}: {hits:.0f} of 6 look where the table says",
+        hits,
+        min(sinh[0], sinh[2]) > 1e5 * sinh[1],
+        [row[2] > 10.0 * max(row[0], row[1]) for row in (exp, sigmoid, left)],
+        [row[0] > 10.0 * max(row[1], row[2]) for row in (anti, right)],
+        near([sinh[0], exp[2], sigmoid[2], left[2]], [30.12, 20.09, 0.2487, 4.14], 2.0),
+        agree([anti, right], [exp[::-1], left[::-1]]),
+        hits=sum(hits),
+        sinh=sinh,
+        exp=exp,
+        sigmoid=sigmoid,
+        left=left,
+        anti=anti,
+        right=right,
+    )
 
 
 @claim(
