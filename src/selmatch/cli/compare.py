@@ -85,7 +85,7 @@ def compare(
     settings: Annotated[int, _number("--settings", "Settings that each loss may try.")] = 4,
     rounds: Annotated[int, _number("--rounds", "The most rounds of a booster.")] = 400,
     rows: Annotated[int, _number("--rows", "The most rows; more are sampled down.")] = 100_000,
-    resamples: Annotated[int, _number("--resamples", "Resamples of the bootstrap.")] = 1000,
+    resamples: Annotated[int, _number("--resamples", "Resamples of the bootstrap.", least=20)] = 1000,
     at: Annotated[int | None, _number("--at", AT_HELP)] = None,
     seed: Annotated[int, _number("--seed", "Of everything that draws.", least=0)] = 0,
     threads: Annotated[int | None, _number("--threads", "Of everything that runs in parallel.")] = None,
