@@ -325,17 +325,17 @@ def test_sentences_are_few_and_end_with_the_advice():
 def test_cost_is_explained(helped):
     told = cost_sentence(helped)
     assert told == (
-        "Cost: what you asked for. Mistakes at high scores weigh 8 times as much as elsewhere, on average over your "
-        "rows."
+        "Cost: what you asked for. Mistakes in the region, high scores, weigh 8 times as much as elsewhere, on "
+        "average over your rows."
     )
     assert told in " ".join(str(helped).split())
     own = dataclasses.replace(helped, question=Question("y", {}))
     assert re.fullmatch(
-        r"Cost: the mean of the loss that you gave\. Mistakes at high scores weigh (7\.\d+|8) times .*",
+        r"Cost: the mean of the loss that you gave\. Mistakes in the region, high scores, weigh (7\.\d+|8) times .*",
         cost_sentence(own),
     )
     steep = dataclasses.replace(own, loss=sm.MatchingLoss(sm.Exp()), region=Region(((-math.inf, math.inf),), "all", 0))
-    assert "Mistakes at all weigh more than elsewhere" in cost_sentence(steep)  # there is no elsewhere
+    assert "Mistakes in the region, all, weigh more than elsewhere" in cost_sentence(steep)  # there is no elsewhere
 
 
 @pytest.mark.parametrize("word", ["high", "low", "middle", "extremes"])

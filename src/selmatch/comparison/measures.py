@@ -45,8 +45,8 @@ def cost_sentence(comparison: Comparison) -> str:
     times = _times(comparison)
     weigh = f"weigh {times:.3g} times as much as" if math.isfinite(times) else "weigh more than"
     return (
-        f"Cost: {asked}. Mistakes at {comparison.region.words} {weigh} elsewhere, on average over your rows."
-        f"{_share_sentence(comparison)}"
+        f"Cost: {asked}. Mistakes in the region, {comparison.region.words}, {weigh} elsewhere, on average over your "
+        f"rows.{_share_sentence(comparison)}"
     )
 
 
