@@ -25,7 +25,9 @@ def sentences(comparison: Comparison) -> tuple[str, ...]:
         _split(question),
         f"Every loss trains the same model, {model}, on the same rows, and tries {settings} in each split: an equal "
         f"budget.{boosted} What counts on the validation rows is the cost, for all of them; the setting that is best "
-        "there is tested.",
+        "there is tested. The settings are few and fixed: with others, a close verdict may be another.",
+        "Region and selective loss come from the scores of all rows used, the tested ones included: one yardstick, the "
+        "same for all.",
         "The control is not trained: it adds one constant to the predictions of squared error, to show which measures "
         "that alone can win.",
         f"{INTERVALS} There are {question.resamples:,} resamples.",
