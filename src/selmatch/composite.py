@@ -621,7 +621,7 @@ def scalar_loss_with(scaling: Curve) -> str:
 
 def quickly() -> Effort:
     """How long to look for a proof when an object is made."""
-    return Effort(boxes=200, seconds=0.1)
+    return Effort(boxes=200, seconds=0.5)
 
 
 def usual_scores(curve: Curve) -> Interval:
