@@ -10,10 +10,10 @@ import lightgbm
 import numpy as np
 
 from selmatch import boosting
+from selmatch.comparison.boosters import BoosterTrainer
 from selmatch.comparison.contenders import Recipe, complexity
 from selmatch.comparison.fitting import PATIENCE, Part, outcome
 from selmatch.comparison.journal import Outcome
-from selmatch.comparison.with_lists import fit_listwise
 
 
 def objective_params(recipe: Recipe, setting: Mapping[str, Any]) -> dict[str, Any]:
@@ -25,17 +25,11 @@ def objective_params(recipe: Recipe, setting: Mapping[str, Any]) -> dict[str, An
     return {"objective": "lambdarank" if recipe.objective == "lambdarank" else "regression"}
 
 
-class Trainer:
-    """LightGBM on one split.
-
-    Parameters
-    ----------
-    part : Part
-        The split.
-    """
+class Trainer(BoosterTrainer):
+    """LightGBM on one split."""
 
     def __init__(self, part: Part) -> None:
-        self.part = part
+        super().__init__(part)
         question = part.question
         self._base = {
             "verbosity": -1, "num_threads": question.threads, "seed": question.seed, "deterministic": True,
@@ -55,18 +49,11 @@ class Trainer:
     def _matrices(self) -> tuple[np.ndarray, np.ndarray]:
         return self.part.matrix("valid"), self.part.matrix("test")
 
-    def fit(self, recipe: Recipe, setting: Mapping[str, Any]) -> Outcome:
-        """Train with a setting, and predict."""
-        params = {**self._base, **complexity(setting)}
-        if recipe.objective == "selective":
-            return self._selective(params, setting)
-        if recipe.objective == "lambdarank":
-            return self._lambdarank(params, recipe, setting)
-        if recipe.objective == "listwise":
-            return fit_listwise(self.part, params)
-        labels = self.part.labels(recipe)
-        self._fill(labels(self.part.scores("train")), self.part.training_weights(setting))
-        return self._trained({**params, **objective_params(recipe, setting)}, labels.scores)
+    def _params(self, setting: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self._base, **complexity(setting)}
+
+    def _own(self, recipe: Recipe, setting: Mapping[str, Any]) -> dict[str, Any]:
+        return objective_params(recipe, setting)
 
     def _selective(self, params: dict[str, Any], setting: Mapping[str, Any]) -> Outcome:
         scores, weights = self.part.scores("train") - self.part.offset, self.part.training_weights(setting)
@@ -86,8 +73,6 @@ class Trainer:
             train.set_weight(weights)
 
     def _trained(self, params: dict[str, Any], scores: Callable[[np.ndarray], np.ndarray]) -> Outcome:
-        """Train until the selective loss of the validation rows stands still."""
-
         def watched(raw: np.ndarray, _: lightgbm.Dataset) -> tuple[str, float, bool]:
             return "selective_loss", self.part.criterion(scores(raw)), False
 
@@ -101,7 +86,6 @@ class Trainer:
         return outcome(self.part, valid_scores, test, rounds)
 
     def _lambdarank(self, params: dict[str, Any], recipe: Recipe, setting: Mapping[str, Any]) -> Outcome:
-        """LightGBM's own loss and metric for lists, which need data sets with lists."""
         part = self.part
         common: dict[str, Any] = {"categorical_feature": list(part.rows.categorical), "params": self._base}
         train, valid = (

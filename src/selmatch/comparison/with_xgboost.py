@@ -10,10 +10,10 @@ import numpy as np
 import xgboost
 
 from selmatch import boosting
+from selmatch.comparison.boosters import BoosterTrainer
 from selmatch.comparison.contenders import Recipe, complexity
 from selmatch.comparison.fitting import PATIENCE, Part, outcome
 from selmatch.comparison.journal import Outcome
-from selmatch.comparison.with_lists import fit_listwise
 
 
 def objective_params(recipe: Recipe, setting: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,17 +30,11 @@ def tree_params(setting: Mapping[str, Any]) -> dict[str, Any]:
     return {**complexity(setting), "tree_method": "hist", "grow_policy": "lossguide", "max_depth": 0}
 
 
-class Trainer:
-    """XGBoost on one split.
-
-    Parameters
-    ----------
-    part : Part
-        The split.
-    """
+class Trainer(BoosterTrainer):
+    """XGBoost on one split."""
 
     def __init__(self, part: Part) -> None:
-        self.part = part
+        super().__init__(part)
         self._base = {"nthread": part.question.threads, "seed": part.question.seed, "verbosity": 0}
         codes = set(part.rows.categorical)
         self._types = ["c" if i in codes else "q" for i in range(part.rows.matrix.shape[1])]
@@ -58,19 +52,11 @@ class Trainer:
         valid = self._matrix("valid", train, label=np.zeros(len(self.part.split.valid)))
         return train, valid, self._matrix("test", train)
 
-    def fit(self, recipe: Recipe, setting: Mapping[str, Any]) -> Outcome:
-        """Train with a setting, and predict."""
-        params = {**self._base, **tree_params(setting)}
-        if recipe.objective == "selective":
-            return self._selective(params, setting)
-        if recipe.objective == "lambdarank":
-            return self._lambdarank(params, recipe, setting)
-        if recipe.objective == "listwise":
-            return fit_listwise(self.part, params)
-        labels = self.part.labels(recipe)
-        self._fill(labels(self.part.scores("train")), self.part.training_weights(setting))
-        merged = {**params, **objective_params(recipe, setting), "disable_default_eval_metric": 1}
-        return self._trained(merged, labels.scores)
+    def _params(self, setting: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self._base, **tree_params(setting)}
+
+    def _own(self, recipe: Recipe, setting: Mapping[str, Any]) -> dict[str, Any]:
+        return {**objective_params(recipe, setting), "disable_default_eval_metric": 1}
 
     def _selective(self, params: dict[str, Any], setting: Mapping[str, Any]) -> Outcome:
         self._fill(self.part.scores("train") - self.part.offset, self.part.training_weights(setting))
@@ -84,7 +70,6 @@ class Trainer:
     def _trained(
         self, params: dict[str, Any], scores: Callable[[np.ndarray], np.ndarray], objective: Any = None
     ) -> Outcome:
-        """Train until the selective loss of the validation rows stands still."""
         part = self.part
         best = float(part.loss.minimiser(part.scores("train"), part.weights("train")))
         # XGBoost rounds metrics to six decimals: as shares of what a constant loses they keep their digits
@@ -103,7 +88,6 @@ class Trainer:
         return outcome(part, valid_scores, test_scores, rounds)
 
     def _lambdarank(self, params: dict[str, Any], recipe: Recipe, setting: Mapping[str, Any]) -> Outcome:
-        """XGBoost's own loss and metric for lists, which need matrices with lists."""
         part = self.part
 
         def lists(name: str, reference: xgboost.DMatrix | None = None) -> xgboost.DMatrix:
