@@ -1,6 +1,7 @@
 """Draws the picture of the README: four links, where each looks, and what its loss then costs.
 
-Run it with `.venv/bin/python docs/images/make.py`; it writes losses.png beside itself.
+Run it with `.venv/bin/python docs/images/make.py`; it writes losses.png beside itself. The other picture,
+report.png, is the top of the report of `make demo`, as `make screenshots` shows it.
 """
 
 from pathlib import Path
