@@ -22,8 +22,9 @@ def header(path: Path) -> list[str]:
     opened = gzip.open if path.suffix.lower() == ".gz" else open
     with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
         first = file.readline()
-    separator = next((mark for mark in ",;\t|" if mark in first), ",")
-    return next(csv.reader([first], delimiter=separator), [])
+    from selmatch.comparison.reading import separator_of
+
+    return next(csv.reader([first], delimiter=separator_of(first)), [])
 
 
 def scores(path: Path, column: str | None) -> tuple[np.ndarray, list[str]]:

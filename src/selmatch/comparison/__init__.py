@@ -100,7 +100,7 @@ def compare(
     resamples : int
         Of the bootstrap, >= 20.
     at : int, optional
-        The k of top-k measures; by default the number of rows in the region.
+        The k of top-k measures; by default the number of rows in the region, for lists 10.
     seed, threads : int
         Of all that draws or runs in parallel; the same give the same numbers. By default one thread for small data,
         which is quickest, else as many as there are processors, at most 8.

@@ -141,8 +141,8 @@ class Verdict:
     sentences : tuple of str
         A few more: against whom, by how much, in how many splits, at what price, what to do next.
     winner, rival : str
-        Names of contenders: whom the verdict recommends (the selective loss where it helps, else the rival), and who is
-        best on the validation rows among those that are trained with another loss.
+        Names of contenders: whom the verdict advises (the selective loss where it helps, else the simplest that is not
+        clearly worse than the best), and who is best on the validation rows of those trained with another loss.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""What the numbers of a comparison say, in plain words, by rules that were fixed before the numbers were known."""
+"""What the numbers of a comparison say, in plain words, by rules that are the same for all data."""
 
 from __future__ import annotations
 

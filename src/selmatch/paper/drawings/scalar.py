@@ -22,6 +22,7 @@ from selmatch.paper.drawings.panels import (
     stacked,
 )
 from selmatch.paper.records import Figure
+from selmatch.paper.reweighting import reweighted
 
 #: the link of the first figure, and a prediction too high and one too low
 AREA_LINK = sm.Sigmoid()
@@ -43,11 +44,10 @@ AMPLIFIED = (
 WORDS = ("low norms", "high scores", "low scores", "high norms")
 AMPLIFIED_WORDS = ("low norms", "low norms, odd", "high scores", "low scores", "high norms")
 
-WEIGHTS = {"kappa": 0.5, "low": -3.0, "delta": 0.5}
 REWEIGHTED = (
-    Column("weight by $s$", sm.ReweightedSquare(by="observed", **WEIGHTS)),
-    Column(r"weight by $\hat{s}$", sm.ReweightedSquare(by="predicted", **WEIGHTS)),
-    Column("weight by both", sm.ReweightedSquare(by="both", **WEIGHTS)),
+    Column("weight by $s$", reweighted("observed")),
+    Column(r"weight by $\hat{s}$", reweighted("predicted")),
+    Column("weight by both", reweighted("both")),
     Column("matching loss of $e^z$", sm.MatchingLoss(sm.Exp())),
 )
 

@@ -10,13 +10,9 @@ import selmatch as sm
 from selmatch.paper.ledger.entries import claim, found
 from selmatch.paper.ledger.measuring import SOLVED, agree, bend_of, deviation, near
 from selmatch.paper.records import CONDITION, ERRATUM
+from selmatch.paper.reweighting import reweighted
 from selmatch.paper.stochastic import exponential, for_one_large_score, for_two_scores
 from selmatch.paper.underspecified import MOSTLY_HIGH, MOSTLY_HIGH_OTHER_KEPT, MOSTLY_LOW, Fit
-
-
-def reweighted(by: str) -> sm.ReweightedSquare:
-    """The paper's figure: kappa = delta = 0.5, lowest score -3."""
-    return sm.ReweightedSquare(by=by, kappa=0.5, low=-3.0, delta=0.5)
 
 
 @claim("C119", "Re-weighting appendix, fig:reweighting", "Squares weighted by kappa (z - min s + delta), three ways.")
