@@ -19,7 +19,7 @@ ifdef PIP_INDEX_URL
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 
-.PHONY: help demo tour paper docs screenshots test test-full test-slow fuzz bench lint types clean
+.PHONY: help demo tour paper docs screenshots test test-full test-slow fuzz bench gpu-test gpu-bench lint types clean
 
 help:
 	@echo "make demo       compares losses on real visits to a shop, and writes a report"
@@ -32,6 +32,8 @@ help:
 	@echo "make test-slow  integrations that take minutes"
 	@echo "make fuzz       100,000 random formulas and spec files (COUNT=..., SEED=...)"
 	@echo "make bench      the measurements behind the documentation"
+	@echo "make gpu-test   the checks of the GPU kernels, on a machine with a GPU"
+	@echo "make gpu-bench  the measurements of docs/performance.md, on a machine with a GPU"
 	@echo "make lint       ruff"
 	@echo "make types      pyright"
 	@echo "make clean      remove everything that make has made, .venv included"
@@ -72,7 +74,15 @@ fuzz: $(VENV)/.dev
 	PYTHONPATH=tests $(BIN)/python -m fuzzing --count $(COUNT) --seed $(SEED)
 
 bench: $(VENV)/.dev
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in $(filter-out benchmarks/gpu.py,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# Both need Python, NumPy, PyTorch and Triton, and nothing else: those of the machine with the GPU.
+GPU_PYTHON ?= $(PYTHON)
+gpu-test:
+	PYTHONPATH=src $(GPU_PYTHON) -m selmatch.kernels.selftest --jobs 12 --sanitize
+
+gpu-bench:
+	PYTHONPATH=src $(GPU_PYTHON) benchmarks/gpu.py --out gpu.json
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

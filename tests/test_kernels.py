@@ -18,7 +18,7 @@ from score_pairs import generic_pairs, special_pairs
 import selmatch as sm
 from conftest import LINKS
 from selmatch import functions, kernels
-from selmatch.kernels import compiled, emit, kernel, pool
+from selmatch.kernels import cache, emit, kernel, pool
 from selmatch.kernels.cpu_functions import DOUBLE, SINGLE
 
 FLOATS = (np.float32, np.float64)
@@ -533,7 +533,7 @@ def test_the_folder_is_the_users_cache(monkeypatch, tmp_path):
     monkeypatch.delenv("SELMATCH_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
-    assert compiled.folder().parts[-2:] == ("selmatch", "kernels")
+    assert cache.folder().parts[-2:] == ("selmatch", "kernels")
 
 
 # --------------------------------------------------------------------------------------------------------------- errors

@@ -22,7 +22,7 @@ from selmatch.losses import Loss
 #: where pages go, below the folder of the sources
 FOLDER = Path("generated") / "reference"
 #: public, but not in ``__all__``: a star import must not hide scikit-learn
-BESIDE = ("sklearn",)
+BESIDE = ("jax", "sklearn", "torch")
 
 
 @dataclass(frozen=True)

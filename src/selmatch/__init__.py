@@ -52,7 +52,9 @@ from selmatch.losses import CrossEntropy, MatchingLoss, PerLabel, ReweightedSqua
 
 if TYPE_CHECKING:  # what loads on first use
     from selmatch import analysis, boosting, certify, design, kernels, paper, plots, ranking, spec
+    from selmatch import jax as jax
     from selmatch import sklearn as sklearn
+    from selmatch import torch as torch
     from selmatch.analysis import blust, bust, llust, prediction_shift, ranking_report, region_report, sensitivity
     from selmatch.classification import classify
     from selmatch.comparison import compare
@@ -65,7 +67,7 @@ if TYPE_CHECKING:  # what loads on first use
 
 functions.register_loaded_frameworks()
 
-# without sklearn: a star must not hide scikit-learn
+# without jax, sklearn and torch: a star must not hide the libraries of these names
 __all__ = [
     "AbsPower",
     "Affine",
@@ -166,6 +168,7 @@ _LAZY = {
     "Formula": "selmatch.formula",
     "FormulaError": "selmatch.formula",
     "parse": "selmatch.formula",
+    "jax": "selmatch.jax",
     "kernels": "selmatch.kernels",
     "latex": "selmatch.notation",
     "text_of": "selmatch.notation",
@@ -176,6 +179,7 @@ _LAZY = {
     "SpecError": "selmatch.spec",
     "load": "selmatch.spec",
     "spec": "selmatch.spec",
+    "torch": "selmatch.torch",
     "show_versions": "selmatch.versions",
 }
 

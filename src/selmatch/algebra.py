@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from selmatch.arrays.dual import derivative
 from selmatch.curve import Curve, Interval
 from selmatch.curves import Constant, Identity, Step, clipped_move
 from selmatch.functions import abs, end, is_number, log, maximum, minimum, namespace_of, reciprocal, where
-from selmatch.parameters import LEAF, has_plain_numbers, increasing_numbers, keep, number, parameter
+from selmatch.parameters import LEAF, POSITIVE, has_plain_numbers, increasing_numbers, keep, number, parameter
 
 Array = Any
 
@@ -52,9 +53,9 @@ class Affine(Curve):
     """
 
     curve: Curve = field(metadata=LEAF)
-    alpha: Any = field(default=1.0, metadata=LEAF)
+    alpha: Any = field(default=1.0, metadata=POSITIVE)
     beta: Any = field(default=0.0, metadata=LEAF)
-    gain: Any = field(default=1.0, metadata=LEAF)
+    gain: Any = field(default=1.0, metadata=POSITIVE)
 
     def __post_init__(self):
         require_curve("Affine", "curve", self.curve)
@@ -323,6 +324,10 @@ def _add(terms: Any) -> Array:
 
 
 def _common_part(intervals: Sequence[Interval]) -> Interval:
+    if not all(is_number(end) for interval in intervals for end in (interval.low, interval.high)):
+        low = functools.reduce(maximum, [interval.low for interval in intervals])
+        high = functools.reduce(minimum, [interval.high for interval in intervals])
+        return Interval(low, high, any(i.open_low for i in intervals), any(i.open_high for i in intervals))
     part: Interval | None = Interval()
     for interval in intervals:
         part = None if part is None else part.overlap(interval)
@@ -394,7 +399,8 @@ class Inverse(Curve):
         return float(self.curve(float(low))), float(self.curve(float(high)))
 
     def point(self):
-        return float(self.curve(float(self.curve.point())))
+        point = self.curve(self.curve.point())
+        return float(point) if has_plain_numbers(self) else point
 
     def __call__(self, x):
         return self.curve.inverse(x)
@@ -540,7 +546,8 @@ class Capped(Curve):
         return self.curve.holds(self._clip(z), interior=interior)
 
     def point(self):
-        return float(self._clip(self.curve.point()))
+        point = self._clip(self.curve.point())
+        return float(point) if has_plain_numbers(self) else point
 
     def window(self):
         low, high = self.curve.window()

@@ -127,6 +127,11 @@ class Batch:
             gradient = gradient / self._denominator()
         return self.finished(gradient)
 
+    def scale(self) -> Any:
+        """What the loss of each row is multiplied by before losses are summed: a number, or an array of the rows."""
+        factor = 1.0 if self.weights is None else self.weights
+        return factor / self._denominator() if self.reduction == "mean" else factor
+
     def _denominator(self) -> Any:
         if self.num_items is not None:
             return self.num_items
@@ -231,6 +236,11 @@ def _shape(who: str, **shapes: tuple[int, ...]) -> tuple[int, ...]:
     except ValueError:
         listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
         raise ValueError(f"{who}: shapes must broadcast together, got {listed}.") from None
+
+
+def _require_classes(who: str, s_hat: Array) -> None:
+    if s_hat.ndim == 0 or s_hat.shape[-1] == 0:
+        raise ValueError(f"{who}: s_hat must have at least one class on its last axis, got shape {tuple(s_hat.shape)}.")
 
 
 def _refuse_class_indices(who: str, name: str, s_hat: Array, s: Any, space: type) -> None:
@@ -380,10 +390,7 @@ def prepare(
     given_s = s
     s_hat, s, wide = _as_floats(who, s_hat, s, observed, space)
     if vector:
-        if s_hat.ndim == 0 or s_hat.shape[-1] == 0:
-            raise ValueError(
-                f"{who}: s_hat must have at least one class on its last axis, got shape {tuple(s_hat.shape)}."
-            )
+        _require_classes(who, s_hat)
         if observed != "v":
             _refuse_class_indices(who, observed, s_hat, given_s, space)
     shape = _shape(who, s_hat=tuple(s_hat.shape), **{observed: tuple(s.shape)})
@@ -409,3 +416,32 @@ def prepare(
         plain=is_number(given["s_hat"]) and is_number(given[observed]),
         listed=listed,
     )
+
+
+def prepare_untouched(
+    who: str,
+    s_hat: Array,
+    s: Array,
+    wide: Array,
+    mask: Any = None,
+    weights: Any = None,
+    reduction: str = "none",
+    num_items: Any = None,
+    *,
+    vector: bool = False,
+) -> Batch:
+    """A batch whose scores keep their dtypes and what is behind the mask, for kernels, which see to that by themselves.
+
+    ``wide`` has the dtype of weights and sums.
+    """
+    num_items = check_reduction(who, reduction, num_items)
+    space = _common_space(who, {"s_hat": s_hat, "s": s, "where": mask, "weights": weights})
+    if vector:
+        _require_classes(who, s_hat)
+        _refuse_class_indices(who, "s", s_hat, s, space)
+    shape = _shape(who, s_hat=tuple(s_hat.shape), s=tuple(s.shape))
+    present = _mask(who, mask, shape, space, wide, vector)
+    rows = present if present is None or not vector else space.row_any(present)
+    weights = _weights(who, weights, rows, shape[:-1] if vector else shape, space, wide)
+    s, s_hat = space.broadcast(s, shape), space.broadcast(s_hat, shape)
+    return Batch(s, s_hat, space, s_hat, wide, vector, reduction, num_items, present, weights)

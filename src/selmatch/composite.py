@@ -35,7 +35,7 @@ from selmatch.functions import (
     where,
     within,
 )
-from selmatch.parameters import LEAF, has_plain_numbers, keep, numbers, parameter
+from selmatch.parameters import LEAF, POSITIVE, has_plain_numbers, keep, numbers, parameter
 
 Array = Any
 
@@ -70,7 +70,7 @@ class CompositeSigmoid(Curve):
     """
 
     scaling: Curve = field(metadata=LEAF)
-    gamma: Any = field(default=1.0, metadata=LEAF)
+    gamma: Any = field(default=1.0, metadata=POSITIVE)
     offset: Any = field(default=0.0, metadata=LEAF)
     check: bool = True
 
@@ -263,8 +263,8 @@ class CompositeSoftmax:
     """
 
     scaling: Curve = field(metadata=LEAF)
-    gamma: Any = field(default=1.0, metadata=LEAF)
-    rho: Any = field(default=None, metadata=LEAF)
+    gamma: Any = field(default=1.0, metadata=POSITIVE)
+    rho: Any = field(default=None, metadata=POSITIVE)
     anchor: Any = field(default=None, metadata=LEAF)
     check: bool = True
 

@@ -44,11 +44,12 @@ class Interval:
 
     def point(self) -> float:
         """A harmless point inside: 0 where possible."""
-        if self.low < 0.0 < self.high:
+        known = functions.is_number(self.low) and functions.is_number(self.high)
+        if known and self.low < 0.0 < self.high:
             return 0.0
-        if math.isfinite(self.low) and math.isfinite(self.high):
+        if _is_finite(self.low) and _is_finite(self.high):
             return 0.5 * (self.low + self.high)
-        return self.low + 1.0 if math.isfinite(self.low) else self.high - 1.0
+        return self.low + 1.0 if _is_finite(self.low) else self.high - 1.0
 
     def overlap(self, other: Interval) -> Interval | None:
         """The part that two intervals share, if it is more than a point."""

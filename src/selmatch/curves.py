@@ -25,6 +25,8 @@ from selmatch.functions import (
     exp,
     expm1,
     fold,
+    half_exponentials,
+    helper,
     hyperbolic,
     hypot1,
     k_scaled,
@@ -191,6 +193,22 @@ class _SigmoidMove:
         return self.way * where(self.near, close, far)
 
 
+@helper
+def sigmoid_remainder(x: Array, u: Array, xh: Array) -> Array:
+    return _SigmoidMove(x, u, xh).remainder()
+
+
+@helper
+def sigmoid_difference(x: Array, u: Array, xh: Array) -> Array:
+    return _SigmoidMove(x, u, xh).difference()
+
+
+@helper
+def sigmoid_both(x: Array, u: Array, xh: Array) -> tuple[Array, Array]:
+    move = _SigmoidMove(x, u, xh)
+    return move.remainder(), move.difference()
+
+
 @dataclass(frozen=True)
 class Sigmoid(Curve):
     r"""Logistic sigmoid: scores around the centre matter, far ones only by their side.
@@ -226,14 +244,13 @@ class Sigmoid(Curve):
         return logit(y)
 
     def difference(self, x, u, xh=None):
-        return _SigmoidMove(x, u, end(x, u, xh)).difference()
+        return sigmoid_difference(x, u, end(x, u, xh))
 
     def remainder(self, x, u, xh=None):
-        return _SigmoidMove(x, u, end(x, u, xh)).remainder()
+        return sigmoid_remainder(x, u, end(x, u, xh))
 
     def remainder_and_difference(self, x, u, xh=None):
-        move = _SigmoidMove(x, u, end(x, u, xh))
-        return move.remainder(), move.difference()
+        return sigmoid_both(x, u, end(x, u, xh))
 
     def inverted(self):
         return Logit()
@@ -272,18 +289,14 @@ class Tanh(Curve):
         return 0.5 * (log1p(y) - log1p(-y))
 
     def difference(self, x, u, xh=None):
-        return 2.0 * self._doubled(x, u, xh).difference()
+        return 2.0 * sigmoid_difference(2.0 * x, 2.0 * u, 2.0 * end(x, u, xh))
 
     def remainder(self, x, u, xh=None):
-        return self._doubled(x, u, xh).remainder()
+        return sigmoid_remainder(2.0 * x, 2.0 * u, 2.0 * end(x, u, xh))
 
     def remainder_and_difference(self, x, u, xh=None):
-        move = self._doubled(x, u, xh)
-        return move.remainder(), 2.0 * move.difference()
-
-    @staticmethod
-    def _doubled(x, u, xh):
-        return _SigmoidMove(2.0 * x, 2.0 * u, 2.0 * end(x, u, xh))
+        rest, move = sigmoid_both(2.0 * x, 2.0 * u, 2.0 * end(x, u, xh))
+        return rest, 2.0 * move
 
     def inverted(self):
         return Arctanh()
@@ -554,12 +567,6 @@ class AntiExp(Curve):
         return scaled_phi(exp(-x), exp(-end(x, u, xh)), -u)
 
 
-def _half_exponentials(x: Array) -> tuple[Array, Array]:
-    """e^x / 2 and e^-x / 2, also where e^x itself would overflow."""
-    root = exp(0.5 * x)
-    return 0.5 * root * root, 0.5 / root / root
-
-
 class _SinhMove:
     """A move of sinh and cosh: the halves e^x / 2 and e^-x / 2 at both ends, and the parts of phi."""
 
@@ -567,8 +574,8 @@ class _SinhMove:
         self.u, self.near = u, abs(u) <= 2.0
         self.v = within(u, 2.0)
         self.even, self.odd = hyperbolic(self.v)
-        self.up, self.down = _half_exponentials(x)
-        self.up_h, self.down_h = _half_exponentials(xh)
+        self.up, self.down = half_exponentials(x)
+        self.up_h, self.down_h = half_exponentials(xh)
 
     def remainders(self) -> tuple[Array, Array]:
         """Of e^x / 2 and of e^-x / 2."""
@@ -582,6 +589,25 @@ class _SinhMove:
         up = where(self.near, self.up * (self.even + rise), self.up_h - self.up)
         down = where(self.near, self.down * (self.even - rise), self.down_h - self.down)
         return up, down
+
+
+@helper
+def sinh_remainder(x: Array, u: Array, xh: Array) -> Array:
+    up, down = _SinhMove(x, u, xh).remainders()
+    return up + down
+
+
+@helper
+def sinh_difference(x: Array, u: Array, xh: Array) -> Array:
+    up, down = _SinhMove(x, u, xh).differences()
+    return up - down
+
+
+@helper
+def sinh_both(x: Array, u: Array, xh: Array) -> tuple[Array, Array]:
+    move = _SinhMove(x, u, xh)
+    (up, down), (up_step, down_step) = move.remainders(), move.differences()
+    return up + down, up_step - down_step
 
 
 @dataclass(frozen=True)
@@ -614,17 +640,13 @@ class Sinh(Curve):
         return arcsinh(y)
 
     def difference(self, x, u, xh=None):
-        up, down = _SinhMove(x, u, end(x, u, xh)).differences()
-        return up - down
+        return sinh_difference(x, u, end(x, u, xh))
 
     def remainder(self, x, u, xh=None):
-        up, down = _SinhMove(x, u, end(x, u, xh)).remainders()
-        return up + down
+        return sinh_remainder(x, u, end(x, u, xh))
 
     def remainder_and_difference(self, x, u, xh=None):
-        move = _SinhMove(x, u, end(x, u, xh))
-        (up, down), (up_step, down_step) = move.remainders(), move.differences()
-        return up + down, up_step - down_step
+        return sinh_both(x, u, end(x, u, xh))
 
     def inverted(self):
         return Arcsinh()

@@ -21,11 +21,12 @@ from selmatch.arrays import namespaces
 from selmatch.arrays.namespaces import is_number, loaded
 
 __all__ = [
-    "abs", "arcsin", "arcsinh", "arctan", "arctan2", "cos", "cosh", "end", "exp", "expm1", "fold", "hyperbolic",
-    "hypot1", "isfinite", "k_scaled", "layer_sum", "like", "log", "log1p", "log_ratio", "logit", "maximum", "minimum",
-    "mirror", "namespace_of", "not_negative", "omega", "phi", "positive_part", "power", "psi", "psi_series", "quotient",
-    "reciprocal", "register", "row_max", "row_sum", "scaled_expm1", "scaled_phi", "side", "sigmoid", "sigmoid_times",
-    "sign", "sin", "sinh", "softplus", "sqrt", "square", "tan", "tanh", "where", "within", "xlogy",
+    "abs", "arcsin", "arcsinh", "arctan", "arctan2", "cos", "cosh", "end", "exp", "expm1", "fold",
+    "half_exponentials", "helper", "hyperbolic", "hypot1", "isfinite", "k_scaled", "layer_sum", "like", "log",
+    "log1p", "log_ratio", "logit", "maximum", "minimum", "mirror", "namespace_of", "not_negative", "omega", "phi",
+    "positive_part", "power", "psi", "psi_series", "quotient", "reciprocal", "register", "row_max", "row_sum",
+    "scaled_expm1", "scaled_phi", "side", "sigmoid", "sigmoid_times", "sign", "sin", "sinh", "softplus", "sqrt",
+    "square", "tan", "tanh", "where", "within", "xlogy",
 ]  # fmt: skip
 
 Array = Any
@@ -296,6 +297,19 @@ def _special(function: Any) -> Any:
     return apply
 
 
+def helper(function: Any) -> Any:
+    """A series or a pair of functions that formulas share; a trace may keep it as it is, for who knows it already."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def apply(*args: Array) -> Any:
+        own = getattr(_namespaces.get(type(args[0])), "helper", None)
+        known = None if own is None else own(name, *args)
+        return function(*args) if known is None else known
+
+    return apply
+
+
 @_special
 def sigmoid(x: Array) -> Array:
     """``1 / (1 + e^-x)``, accurate in relative terms in both tails."""
@@ -343,6 +357,7 @@ def _terms(coefficients: tuple[float, ...], single: int, x: Array) -> tuple[floa
     return coefficients[:single] if namespace_of(x).is_single(x) else coefficients
 
 
+@helper
 def hyperbolic(u: Array) -> tuple[Array, Array]:
     """``cosh u - 1`` and ``sinh u - u`` for |u| <= 2, the even and the odd part of phi."""
     v = 0.5 * u
@@ -365,6 +380,14 @@ def phi(u: Array) -> Array:
     return where(abs(u) <= 2.0, even + odd, expm1(u) - u)
 
 
+@helper
+def half_exponentials(x: Array) -> tuple[Array, Array]:
+    """``e^x / 2`` and ``e^-x / 2``, also where e^x itself would overflow."""
+    root = exp(0.5 * x)
+    return 0.5 * root * root, 0.5 / root / root
+
+
+@helper
 def psi_series(a: Array) -> Array:
     """``a - log(1 + a)`` for -1/2 <= a <= 1, never negative."""
     r = a / (2.0 + a)
@@ -408,12 +431,14 @@ def k_scaled(x: Array, u: Array, xh: Array) -> Array:
     return where(near, v * log1p(r) - x * psi(r, 1.0 + r), xlogy(2.0 * xh, sqrt(xh) / sqrt(x)) - u)
 
 
+@helper
 def scaled_phi(e: Array, eh: Array, u: Array) -> Array:
     """``e * phi(u)`` for eh = e * exp(u), without overflow of phi."""
     even, odd = hyperbolic(within(u, 2.0))
     return where(abs(u) <= 2.0, e * (even + odd), eh - e * (1.0 + u))
 
 
+@helper
 def scaled_expm1(e: Array, eh: Array, u: Array) -> Array:
     """``e * expm1(u)`` for eh = e * exp(u), without overflow of expm1."""
     return where(abs(u) <= 2.0, e * expm1(within(u, 2.0)), eh - e)

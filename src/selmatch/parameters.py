@@ -12,6 +12,8 @@ import numpy as np
 
 #: marks a field that JAX sees as part of the tree: a nested curve, or a number that a gradient may flow through
 LEAF = {"leaf": True}
+#: the same for a number, or numbers, that must stay positive while they are trained
+POSITIVE = {"leaf": True, "positive": True}
 
 
 def keep(instance: Any, **values: Any) -> None:
@@ -54,7 +56,7 @@ def parameter(who: str, name: str, value: Any, **bounds: Any) -> Any:
     """A number as in :func:`number`, or an array of a framework, through which gradients may flow."""
     if hasattr(value, "dtype") and not isinstance(value, (np.ndarray, np.generic)):
         return value
-    if type(value) is object:  # a placeholder leaf of jax.tree_util
+    if type(value) is object or hasattr(value, "expression"):  # a placeholder of jax.tree_util, a variable of a trace
         return value
     return number(who, name, value, **bounds)
 

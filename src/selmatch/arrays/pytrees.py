@@ -1,4 +1,4 @@
-"""Curves, potentials and losses as JAX pytrees.
+"""Curves, potentials and losses as trees of numbers: JAX pytrees, and modules of PyTorch.
 
 Numbers marked as leaves (alpha, beta, gain, gamma, rho, ...) and nested curves are children; numbers that change
 formulas (d, c, knots) and options are part of the structure. Objects are rebuilt without their constructor, so that
@@ -32,7 +32,7 @@ def _register(cls: type) -> None:
     if cls not in _registered:
         import jax
 
-        jax.tree_util.register_pytree_with_keys(cls, _flatten_with_keys, functools.partial(_rebuild, cls), _flatten)
+        jax.tree_util.register_pytree_with_keys(cls, _flatten_with_keys, functools.partial(rebuild, cls), flatten)
         _registered.add(cls)
 
 
@@ -43,7 +43,8 @@ def _split(instance: Any) -> tuple[list[tuple[str, Any]], tuple[tuple[str, Any],
     return children, tuple(static)
 
 
-def _flatten(instance: Any) -> tuple[tuple[Any, ...], Any]:
+def flatten(instance: Any) -> tuple[tuple[Any, ...], Any]:
+    """The children of an object; and their names with the fields that are no children, which rebuild it."""
     children, static = _split(instance)
     return tuple(value for _, value in children), (tuple(name for name, _ in children), static)
 
@@ -51,12 +52,13 @@ def _flatten(instance: Any) -> tuple[tuple[Any, ...], Any]:
 def _flatten_with_keys(instance: Any) -> tuple[tuple[Any, ...], Any]:
     import jax
 
-    values, structure = _flatten(instance)
+    values, structure = flatten(instance)
     keys = (jax.tree_util.GetAttrKey(name) for name in structure[0])
     return tuple(zip(keys, values, strict=True)), structure
 
 
-def _rebuild(cls: type, structure: Any, values: Any) -> Any:
+def rebuild(cls: type, structure: Any, values: Any) -> Any:
+    """An object with other children, made without its constructor."""
     names, static = structure
     instance = object.__new__(cls)
     for name, value in (*zip(names, values, strict=True), *static):

@@ -648,16 +648,37 @@ class DoubleNeeded(TypeError):
 
 
 _single: ContextVar[bool] = ContextVar("single", default=False)
+_helpers: ContextVar[bool] = ContextVar("helpers", default=False)
 
 
 @contextmanager
-def recording(single: bool) -> Iterator[None]:
-    """Formulas recorded inside are for single precision: series end sooner, and :class:`DoubleNeeded` may be raised."""
-    token = _single.set(single)
+def recording(single: bool, *, helpers: bool = False) -> Iterator[None]:
+    """Formulas recorded inside are for single precision: series end sooner, and :class:`DoubleNeeded` may be raised.
+
+    With ``helpers`` the small series that formulas share are held as one node each, for devices that have their own.
+    """
+    tokens = _single.set(single), _helpers.set(helpers)
     try:
         yield
     finally:
-        _single.reset(token)
+        _single.reset(tokens[0])
+        _helpers.reset(tokens[1])
+
+
+#: the results of each function marked by :func:`selmatch.functions.helper`, as names of nodes and their arguments
+HELPERS: dict[str, Callable[..., tuple[tuple[str, tuple[Any, ...]], ...]]] = {
+    "hyperbolic": lambda u: (("cosh_less_one", (u,)), ("sinh_less_line", (u,))),
+    "half_exponentials": lambda x: (("half_exp", (x,)), ("half_exp", (-x,))),
+    "psi_series": lambda a: (("psi_series", (a,)),),
+    "scaled_phi": lambda e, eh, u: (("scaled_phi", (e, eh, u)),),
+    "scaled_expm1": lambda e, eh, u: (("scaled_expm1", (e, eh, u)),),
+    "sigmoid_remainder": lambda *move: (("sigmoid_remainder", move),),
+    "sigmoid_difference": lambda *move: (("sigmoid_difference", move),),
+    "sigmoid_both": lambda *move: (("sigmoid_remainder", move), ("sigmoid_difference", move)),
+    "sinh_remainder": lambda *move: (("sinh_remainder", move),),
+    "sinh_difference": lambda *move: (("sinh_difference", move),),
+    "sinh_both": lambda *move: (("sinh_remainder", move), ("sinh_difference", move)),
+}
 
 
 class TraceNamespace:
@@ -683,6 +704,14 @@ class TraceNamespace:
     @staticmethod
     def cast(x: Traced, like: Traced) -> Traced:
         return x
+
+    @staticmethod
+    def helper(name: str, *arguments: Any) -> Any:
+        """A shared series as nodes of its own, where that is asked for."""
+        if not _helpers.get():
+            return None
+        nodes = tuple(_recorded(part, *of) for part, of in HELPERS[name](*arguments))
+        return nodes[0] if len(nodes) == 1 else nodes
 
 
 #: the functions that a trace holds as one node

@@ -6,12 +6,9 @@ import functools
 import hashlib
 import inspect
 import logging
-import os
 import sys
-import tempfile
 import threading
 import types
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -19,7 +16,7 @@ import numba
 import numpy as np
 
 import selmatch
-from selmatch.kernels import cpu_functions, emit, loops, pool
+from selmatch.kernels import cache, cpu_functions, emit, loops, pool
 
 _log = logging.getLogger(__name__)
 _lock = threading.RLock()
@@ -120,54 +117,10 @@ def _versions() -> str:
 
 
 def _executed(name: str, text: str, key: str) -> Any:
-    path = _written(text, key)
+    path = cache.written(text, key)
     module = types.ModuleType(f"selmatch_kernel_{key}")
     module.__file__ = str(path or f"<{module.__name__}>")
     sys.modules[module.__name__] = module  # where Numba looks for the names of what it loads from disk
     with cpu_functions.cached(path is not None):
         exec(compile(text, module.__file__, "exec"), module.__dict__)
     return module.__dict__["block" if name.endswith("_block") else name]
-
-
-def folder() -> Path:
-    """Where generated code is kept: SELMATCH_CACHE, or a folder in the user's cache directory."""
-    given = os.environ.get("SELMATCH_CACHE")
-    if given:
-        return Path(given)
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "selmatch" / "kernels"
-
-
-def _written(text: str, key: str) -> Path | None:
-    """The file with a text; None, and a line in the log, where nothing can be written."""
-    try:
-        place = folder()
-        place.mkdir(parents=True, exist_ok=True)
-        path = place / f"kernel_{key}.py"
-        if not (path.is_file() and path.read_text(encoding="utf-8") == text):
-            _write(path, text)
-        if not os.access(place, os.W_OK):
-            raise PermissionError(f"{place} is read-only")
-        return path
-    except (OSError, RuntimeError, UnicodeDecodeError) as error:  # RuntimeError: there is no home
-        _log.info("compiled kernels are not kept on disk: %s", error)
-        return None
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file so that other processes see all of it or nothing."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        # Numba takes another time for another text; two processes that write the same one must agree
-        os.utime(temporary, (0, 0))
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise

@@ -6,7 +6,7 @@ compiled kernel. Only 0 stays in it; formulas have already been simplified where
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from selmatch import functions
@@ -27,11 +27,22 @@ from selmatch.arrays.trace import (
 
 #: a formula with more operations than this holds an unrolled search or integral, which NumPy does better
 LONGEST = 600
-#: functions whose own formula, in other functions, is written out
-_FORMULAS: dict[str, Callable[..., Any]] = {
-    **{name: getattr(functions, name).__wrapped__ for name in "sigmoid softplus hypot1 phi omega logit".split()},
-    **DEFINITIONS,
-}
+
+
+class Target(NamedTuple):
+    """What code is written for."""
+
+    #: functions whose own formula, in other functions, is written out
+    formulas: Mapping[str, Callable[..., Any]]
+    #: operations as patterns of code
+    written: Mapping[str, str]
+    #: functions that are called by their name
+    called: tuple[str, ...]
+    #: whether it has the series that formulas share, and double precision
+    helpers: bool
+    double: bool
+
+
 _WRITTEN: dict[str, str] = {
     "add": "{} + {}", "subtract": "{} - {}", "multiply": "{} * {}", "divide": "{} / {}", "negative": "-{}",
     "square": "{0} * {0}", "less": "{} < {}", "less_equal": "{} <= {}", "greater": "{} > {}",
@@ -43,6 +54,17 @@ _WRITTEN: dict[str, str] = {
 CALLED = tuple(
     "exp expm1 log log1p sinh cosh tanh arcsinh sin cos tan arcsin arctan arctan2 power minimum maximum "
     "side sign within xlogy isfinite".split()
+)
+#: processors, by Numba
+CPU = Target(
+    {
+        **{name: getattr(functions, name).__wrapped__ for name in "sigmoid softplus hypot1 phi omega logit".split()},
+        **DEFINITIONS,
+    },
+    _WRITTEN,
+    CALLED,
+    helpers=False,
+    double=True,
 )
 
 
@@ -66,7 +88,7 @@ class Recorded(NamedTuple):
     double: bool
 
 
-def record(name: str, function: Callable[..., Any], *variables: str, single: bool) -> Recorded:
+def record(name: str, function: Callable[..., Any], *variables: str, single: bool, target: Target = CPU) -> Recorded:
     """Run a function of a curve on variables.
 
     Raises
@@ -74,13 +96,14 @@ def record(name: str, function: Callable[..., Any], *variables: str, single: boo
     NotCompilable
         If the function branches on values, needs arrays or grows too long.
     """
-    for precise in (False, True) if single else (True,):
+    rewritten = _rewriting(target)
+    for precise in (False, True)[: 1 + target.double] if single else (True,):
         try:
-            with recording(not precise):
+            with recording(not precise, helpers=target.helpers):
                 made = function(*(Traced(Variable(variable)) for variable in variables))
                 made = made if isinstance(made, tuple) else (made,)
                 known: dict[Expression, Expression] = {}
-                results = tuple(combine(expression_of(result), _rewritten, known) for result in made)
+                results = tuple(combine(expression_of(result), rewritten, known) for result in made)
                 results = _sharing(results)
         except DoubleNeeded:
             continue
@@ -88,14 +111,14 @@ def record(name: str, function: Callable[..., Any], *variables: str, single: boo
             raise
         except Exception as error:  # whatever a user's formula does with an object that is no array
             raise NotCompilable(f"its {name} cannot be traced ({error})") from error
-        size = len(_nodes(results))
+        size = len(nodes(results))
         if size > LONGEST:
             raise NotCompilable(f"its {name} has {size} operations, more than {LONGEST}")
         return Recorded(name, variables, results, precise)
-    raise NotCompilable(f"its {name} asks for double precision in double precision")
+    raise NotCompilable(f"its {name} asks for double precision")
 
 
-def _nodes(results: tuple[Expression, ...]) -> list[Expression]:
+def nodes(results: tuple[Expression, ...]) -> list[Expression]:
     """Every operation of several expressions once, arguments first."""
     seen: dict[Expression, None] = {}
     for result in results:
@@ -104,19 +127,23 @@ def _nodes(results: tuple[Expression, ...]) -> list[Expression]:
     return list(seen)
 
 
-def _rewritten(node: Expression, *arguments: Expression) -> Expression:
-    """A node in terms of functions that can be called, with the signs of numbers inside the numbers.
+def _rewriting(target: Target) -> Callable[..., Expression]:
+    """A rule that gives a node in terms of functions that can be called, with the signs of numbers inside the numbers.
 
     The tracer writes ``x - 2`` and ``x + 2`` for shifts by 2 and by -2; here both are ``x + number``, one form of code.
     """
-    if not isinstance(node, Call):
-        return node
-    formula = _FORMULAS.get(node.name)
-    if formula is not None:
-        inner = expression_of(formula(*map(Traced, arguments)))
-        return combine(inner, _rewritten, dict(zip(arguments, arguments, strict=True)))
-    rule = _RULES.get(node.name)
-    return Call(node.name, arguments) if rule is None else rule(*arguments)
+
+    def rewritten(node: Expression, *arguments: Expression) -> Expression:
+        if not isinstance(node, Call):
+            return node
+        formula = target.formulas.get(node.name)
+        if formula is not None:
+            inner = expression_of(formula(*map(Traced, arguments)))
+            return combine(inner, rewritten, dict(zip(arguments, arguments, strict=True)))
+        rule = _RULES.get(node.name)
+        return Call(node.name, arguments) if rule is None else rule(*arguments)
+
+    return rewritten
 
 
 def _negated(a: Expression) -> Expression | None:
@@ -185,8 +212,8 @@ def _sharing(results: tuple[Expression, ...]) -> tuple[Expression, ...]:
     Formulas that are accurate in every tail use e^(y/2) here, e^y there, and divide by 1 + e^y for y <= 0 several
     times: once is enough.
     """
-    results = _replaced(results, _squares_for_exponentials(_nodes(results)))
-    return _replaced(results, _products_for_quotients(_nodes(results)))
+    results = _replaced(results, _squares_for_exponentials(nodes(results)))
+    return _replaced(results, _products_for_quotients(nodes(results)))
 
 
 def _replaced(results: tuple[Expression, ...], rules: dict[Expression, Expression]) -> tuple[Expression, ...]:
@@ -279,23 +306,24 @@ def routine(recorded: Recorded, first: int, narrow: bool) -> Routine:
 
     lines = [f"def {recorded.name}({', '.join(recorded.variables)}, c):"]
     lines += [f"    {variable} = float64({variable})" for variable in recorded.variables if widens]
-    for node in _nodes(recorded.results):
+    for node in nodes(recorded.results):
         if isinstance(node, Variable):
             names[node] = node.name
         elif isinstance(node, Call):
             names[node] = f"v{len(names)}"
-            lines.append(f"    {names[node]} = {_written(node, [operand(a) for a in node.arguments], prefix)}")
+            lines.append(f"    {names[node]} = {written(CPU, node, [operand(a) for a in node.arguments], prefix)}")
     results = [operand(result) for result in recorded.results]
     results = [f"Scalar({result})" if widens else result for result in results]
     lines.append(f"    return {', '.join(results)}")
     return Routine("\n".join(lines), tuple(numbers))
 
 
-def _written(node: Call, operands: list[str], prefix: str) -> str:
-    pattern = _WRITTEN.get(node.name)
+def written(target: Target, node: Call, operands: list[str], prefix: str = "") -> str:
+    """The code of one operation."""
+    pattern = target.written.get(node.name)
     if pattern is not None:
         return pattern.format(*operands, p=prefix)
-    if node.name not in CALLED:
+    if node.name not in target.called:
         raise NotCompilable(f"it uses {node.name}, which has no compiled form")
     return f"{prefix}{node.name}({', '.join(operands)})"
 

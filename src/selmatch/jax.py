@@ -1,0 +1,378 @@
+"""JAX front end: losses as Optax writes them, and their parameters as something to learn.
+
+Importing this module makes every curve, potential and loss a pytree at once, also those that were made before JAX was
+imported. A loss needs no other class to be at home in JAX: pass it to compiled functions, map over it, learn its
+leaves.
+
+:func:`matching_loss` and :func:`fenchel_young_loss` follow Optax: predictions first, one loss for each row unless you
+ask for a sum, ``axis`` names the classes, ``where`` says what counts. Targets are constants.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
+
+try:
+    import jax
+    import jax.numpy as jnp
+except ImportError as error:
+    raise ImportError('selmatch.jax needs JAX. Install it with: pip install "selmatch[jax]".') from error
+
+from jax.custom_derivatives import SymbolicZero
+
+from selmatch import conjugates, functions
+from selmatch.arrays.namespaces import is_number
+from selmatch.losses import Loss, MatchingLoss, PerLabel, loss_of
+
+__all__ = ["fenchel_young_loss", "matching_loss", "trainable"]
+
+Array = Any
+
+functions.register_loaded_frameworks()
+
+
+def matching_loss(
+    predictions: Any,
+    targets: Any,
+    loss: Any,
+    *,
+    axis: int = -1,
+    where: Any = None,
+    weights: Any = None,
+    reduction: str = "none",
+    num_items: Any = None,
+) -> jax.Array:
+    """The loss of predictions for observed scores, in the manner of ``optax.losses``.
+
+    Same numbers as ``loss(predictions, targets)``, and derivatives in closed form: training takes less time and memory
+    than by differentiating the formula. Gradients flow to predictions, weights and the parameters of the loss.
+
+    Parameters
+    ----------
+    predictions : array
+        Predicted scores, floating point. Half precision is computed in single.
+    targets : array
+        Observed scores, which broadcast to the shape of the predictions. They are constants.
+    loss : MatchingLoss, or another loss, a potential or a curve
+        Any loss of this package.
+    axis : int
+        Where the classes are, for losses of many classes.
+    where : boolean array, optional
+        Of the shape of the predictions, or without the axis of the classes. What is False counts for nothing.
+    weights : array, optional
+        Not negative, of the shape of the result before it is reduced.
+    reduction : {"none", "mean", "sum"}
+        The mean is over the rows with anything left, by weight; 0 when there is none.
+    num_items : number, optional
+        Replaces the denominator of the mean: the count of all devices, or of an accumulated batch.
+
+    Returns
+    -------
+    array
+        Losses in the dtype of the predictions, without the axis of the classes; sums and means in at least single
+        precision.
+
+    Examples
+    --------
+    >>> from selmatch.jax import matching_loss
+    >>> predictions, targets = np.array([1.0, 2.0]), np.array([0.5, 3.0])
+    >>> print(matching_loss(predictions, targets, Sigmoid().affine(alpha=2.0, beta=1.5)).round(4))
+    [0.0336 0.0849]
+    """
+    who = "matching_loss"
+    loss = loss if isinstance(loss, Loss) else loss_of(who, loss)
+    predictions, targets, where = _arranged(who, loss, predictions, targets, axis, where)
+    loss = _in_precision_of((predictions, targets), loss)
+    batch = loss._prepare(predictions, targets, where, weights, reduction, num_items)
+    return batch.reduced(_rows(_Matching, loss, batch.s, batch.s_hat, batch.present))
+
+
+def fenchel_young_loss(
+    predictions: Any,
+    targets: Any,
+    loss: Any,
+    *,
+    conjugate: bool = True,
+    axis: int = -1,
+    where: Any = None,
+    weights: Any = None,
+    reduction: str = "none",
+    num_items: Any = None,
+) -> jax.Array:
+    """The loss of predictions for targets that are link values: probabilities, one-hot rows, rates.
+
+    With the standard Softmax and ``conjugate=False`` this is ``optax.losses.softmax_cross_entropy``, with a Sigmoid
+    ``sigmoid_binary_cross_entropy``. The other parameters are those of :func:`matching_loss`.
+
+    Parameters
+    ----------
+    predictions : array
+        Predicted scores, floating point.
+    targets : array
+        Values of the link, which broadcast to the shape of the predictions; others give NaN.
+    loss : MatchingLoss, potential or curve
+        What defines the link.
+    conjugate : bool
+        False leaves out what does not depend on the prediction: the familiar cross-entropies.
+    axis, where, weights, reduction, num_items
+        As for :func:`matching_loss`.
+
+    Examples
+    --------
+    >>> from selmatch.jax import fenchel_young_loss
+    >>> labels = np.array([[0.0, 1.0]])
+    >>> float(fenchel_young_loss(np.array([[1.0, 2.0]]), labels, CompositeSoftmax(), conjugate=False)[0])
+    0.31326...
+    """
+    who = "fenchel_young_loss"
+    loss = loss_of(who, loss)
+    predictions, targets, where = _arranged(who, loss, predictions, targets, axis, where)
+    loss = _in_precision_of((predictions, targets), loss)
+    batch = loss._prepare_targets(".fenchel_young", predictions, targets, where, weights, reduction, num_items)
+    kind = _FenchelYoung if conjugate else _WithoutConjugate
+    return batch.reduced(_rows(kind, loss, batch.s, batch.s_hat, batch.present))
+
+
+#: parameters that are learned as logarithms, so that no step makes them negative
+_POSITIVE = ("alpha", "gain", "gamma", "rho")
+
+
+def trainable(loss: Any, names: str | Iterable[str]) -> tuple[dict[str, jax.Array], Callable[[Any], Any]]:
+    """Parameters of a loss to learn, for Optax, and the function that makes the loss from them.
+
+    Alpha, gain, gamma and rho are held as logarithms: whatever an optimiser does to them, the loss stays convex. Never
+    learn them on the loss itself, which is least where it is blind (alpha to 0): use a measure of the validation data.
+
+    Parameters
+    ----------
+    loss : MatchingLoss, potential or curve
+        Where the parameters start; all others stay as they are.
+    names : str or sequence of str
+        Which ones: ``"alpha"`` takes every alpha of the loss, ``"potential.scaling.alpha"`` a single one.
+
+    Returns
+    -------
+    parameters : dict
+        From the name of a parameter to a JAX array.
+    build : function
+        The loss with given parameters, for use inside compiled functions.
+
+    Examples
+    --------
+    >>> from selmatch.jax import trainable
+    >>> parameters, build = trainable(MatchingLoss(Sinh().affine(alpha=0.5)), ["alpha", "beta"])
+    >>> sorted(parameters)
+    ['potential.alpha', 'potential.beta']
+    >>> build(parameters).potential.alpha
+    Array(0.5, dtype=float...)
+    """
+    wanted = (names,) if isinstance(names, str) else tuple(names)
+    found, structure = jax.tree.flatten_with_path(loss)
+    leaves = [(_dotted(path), _attribute(path), leaf) for path, leaf in found]
+    known = {name for dotted, attribute, _ in leaves for name in (dotted, attribute)}
+    for name in wanted:
+        if name not in known:
+            offered = ", ".join(dotted for dotted, _, _ in leaves) or "none"
+            raise ValueError(f"trainable: names must be parameters of the loss ({offered}), got {name!r}.")
+    learned = {dotted: attribute in _POSITIVE for dotted, attribute, _ in leaves if {dotted, attribute} & set(wanted)}
+    parameters = {}
+    for dotted, _, leaf in leaves:
+        if dotted in learned:
+            value = jnp.asarray(leaf, dtype=float)
+            parameters[dotted] = jnp.log(value) if learned[dotted] else value
+
+    def build(parameters: Any) -> Any:
+        values = [
+            leaf if dotted not in learned else jnp.exp(parameters[dotted]) if learned[dotted] else parameters[dotted]
+            for dotted, _, leaf in leaves
+        ]
+        return jax.tree.unflatten(structure, values)
+
+    return parameters, build
+
+
+def _dotted(path: Any) -> str:
+    return jax.tree_util.keystr(path).lstrip(".")
+
+
+def _attribute(path: Any) -> str:
+    """The last name in a path: that of a tuple is the name of its entries."""
+    return next((key.name for key in reversed(path) if isinstance(key, jax.tree_util.GetAttrKey)), "")
+
+
+# --------------------------------------------------------------------------------------------------------- arguments
+
+
+def _arranged(
+    who: str, loss: Loss, predictions: Any, targets: Any, axis: int, where: Any
+) -> tuple[Array, Array, Array | None]:
+    """Predictions, constant targets and mask, with the classes on the last axis."""
+    predictions = jnp.asarray(predictions)
+    if not jnp.issubdtype(predictions.dtype, jnp.floating):
+        raise TypeError(
+            f"{who}: predictions must be floating point, got dtype {predictions.dtype}. Convert to float32 first."
+        )
+    # a number adapts to the predictions
+    targets = jnp.asarray(targets, dtype=_wide(predictions) if is_number(targets) else None)
+    targets = jax.lax.stop_gradient(targets)
+    where = None if where is None else jnp.asarray(where)
+    axis = operator.index(axis)
+    if loss.vector:
+        if not -predictions.ndim <= axis < predictions.ndim:
+            raise ValueError(f"{who}: axis must be one of predictions of shape {predictions.shape}, got {axis}.")
+        if targets.ndim not in (0, predictions.ndim):
+            raise ValueError(
+                f"{who}: targets must hold a number for every class, as predictions of shape {predictions.shape} do, "
+                f"got shape {targets.shape}. Give scores, or jax.nn.one_hot(...) to fenchel_young_loss."
+            )
+        if where is not None and where.ndim == predictions.ndim - 1:
+            where = jnp.expand_dims(where, axis)
+    elif axis != -1:
+        raise ValueError(f"{who}: axis must go with a loss of many classes, got {axis}. Try Separable(curve).")
+    try:
+        targets = jnp.broadcast_to(targets, predictions.shape)
+    except ValueError:
+        raise ValueError(
+            f"{who}: targets must broadcast to the shape of predictions {predictions.shape}, got {targets.shape}."
+        ) from None
+    if not loss.vector:
+        return predictions, targets, where
+    last = [None if x is None or x.ndim == 0 else jnp.moveaxis(x, axis, -1) for x in (predictions, targets, where)]
+    return last[0], last[1], where if last[2] is None else last[2]
+
+
+def _wide(*scores: Array) -> Any:
+    """The dtype in which a loss is computed."""
+    return jnp.result_type(jnp.float32, *(x.dtype for x in scores if jnp.issubdtype(x.dtype, jnp.floating)))
+
+
+def _in_precision_of(scores: tuple[Array, Array], loss: Any) -> Any:
+    """A loss whose learned parameters neither widen nor narrow what is computed from the scores."""
+    dtype = _wide(*scores)
+    return jax.tree.map(lambda leaf: leaf if is_number(leaf) else jnp.asarray(leaf, dtype=dtype), loss)
+
+
+# ------------------------------------------------------------------------------------------------------- derivatives
+
+
+class _Matching:
+    """Losses of rows for observed scores x and predictions xh, and their gradients."""
+
+    @staticmethod
+    def rows(loss: Any, x: Array, xh: Array, present: Array | None) -> Array:
+        return loss._rows(x, xh - x, xh, present)
+
+    @staticmethod
+    def gradient(loss: Any, x: Array, xh: Array, present: Array | None) -> Array:
+        return loss._gradient(x, xh - x, xh, present)
+
+    @staticmethod
+    def both(loss: Any, x: Array, xh: Array, present: Array | None) -> tuple[Array, Array]:
+        return loss._both(x, xh - x, xh, present)
+
+
+class _FenchelYoung:
+    """The same for targets y that are link values."""
+
+    value = staticmethod(conjugates.fenchel_young)
+
+    @classmethod
+    def rows(cls, loss: Any, y: Array, xh: Array, present: Array | None) -> Array:
+        return cls.value(loss.potential, xh, y, present)
+
+    @staticmethod
+    def gradient(loss: Any, y: Array, xh: Array, present: Array | None) -> Array:
+        return loss.fenchel_young_grad(xh, y, where=present)
+
+    @classmethod
+    def both(cls, loss: Any, y: Array, xh: Array, present: Array | None) -> tuple[Array, Array]:
+        return cls.rows(loss, y, xh, present), cls.gradient(loss, y, xh, present)
+
+
+class _WithoutConjugate(_FenchelYoung):
+    value = staticmethod(conjugates.without_conjugate)
+
+
+def _rows(kind: type, loss: Loss, x: Array, xh: Array, present: Array | None) -> Array:
+    """Losses of the rows, whose derivatives are the gradient and the Hessian product that the loss has in closed form.
+
+    Parameters that are plain numbers stay so; the others are arguments, through which derivatives flow.
+    """
+    leaves, structure = jax.tree.flatten(loss)
+    numbers = [leaf if is_number(leaf) else None for leaf in leaves]
+
+    def loss_with(arrays: Any) -> Any:
+        rest = iter(arrays)
+        return jax.tree.unflatten(structure, [next(rest) if leaf is None else leaf for leaf in numbers])
+
+    def plain_rows(arrays, x, xh, present):
+        return kind.rows(loss_with(arrays), x, xh, present)
+
+    def plain_gradient(arrays, x, xh, present):
+        return kind.gradient(loss_with(arrays), x, xh, present)
+
+    rows = jax.custom_jvp(plain_rows)
+
+    @jax.custom_jvp
+    def rows_and_gradient(arrays, x, xh, present):
+        return kind.both(loss_with(arrays), x, xh, present)
+
+    def rise(gradient, step):
+        return jnp.sum(gradient * step, axis=-1) if loss.vector else gradient * step
+
+    def rows_rule(primals, tangents):
+        arrays, _, step, _ = tangents
+        if _still(step):
+            value, by_step = plain_rows(*primals), None
+        else:
+            value, gradient = rows_and_gradient(*primals)
+            by_step = rise(gradient, step)
+        return value, _total(value, by_step, _move(plain_rows, primals, arrays))
+
+    def rows_and_gradient_rule(primals, tangents):
+        arrays, _, step, _ = tangents
+        value, gradient = rows_and_gradient(*primals)
+        by_step = (None, None) if _still(step) else (rise(gradient, step), turn(primals, step))
+        return (value, gradient), (
+            _total(value, by_step[0], _move(plain_rows, primals, arrays)),
+            _total(gradient, by_step[1], _move(plain_gradient, primals, arrays)),
+        )
+
+    def turn(primals, step):
+        """How the gradient moves with the predictions."""
+        arrays, x, xh, present = primals
+        made = loss_with(arrays)
+        if isinstance(made, MatchingLoss) and not isinstance(made.potential, PerLabel):
+            return made.potential.hvp(xh, step, **made._options(present))
+        return jax.jvp(lambda end: plain_gradient(arrays, x, end, present), (xh,), (step,))[1]
+
+    rows.defjvp(rows_rule, symbolic_zeros=True)
+    rows_and_gradient.defjvp(rows_and_gradient_rule, symbolic_zeros=True)
+    return rows([leaf for leaf in leaves if not is_number(leaf)], x, xh, present)
+
+
+def _still(tangent: Any) -> bool:
+    return isinstance(tangent, SymbolicZero)
+
+
+def _total(like: Array, *moves: Array | None) -> Array:
+    """The sum of the moves that there are."""
+    return sum((move for move in moves if move is not None), start=jnp.zeros_like(like))
+
+
+def _move(function: Callable[..., Array], primals: Any, tangents: Any) -> Array | None:
+    """How a function of the parameters moves with those that do; None if none does."""
+    arrays, *scores = primals
+    moving = [i for i, tangent in enumerate(tangents) if not _still(tangent)]
+    if not moving:
+        return None
+
+    def of_moving(*given):
+        every = list(arrays)
+        for i, value in zip(moving, given, strict=True):
+            every[i] = value
+        return function(every, *scores)
+
+    return jax.jvp(of_moving, tuple(arrays[i] for i in moving), tuple(tangents[i] for i in moving))[1]

@@ -1,0 +1,277 @@
+"""Teachers of which only the best classes of each row are kept: k indices, k scores and one log-sum-exp.
+
+Students are compared with log-probabilities. Classes that are not stored share what is left of the probability
+equally. That is exact where the scaling of the loss is 0 below a cut-off and all these classes lie below it
+(:func:`exact_below`): such classes count by their number only. Otherwise it is an approximation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from selmatch.composite import CompositeSoftmax
+from selmatch.curve import Curve
+from selmatch.losses import MatchingLoss
+
+__all__ = ["TopKTeacher", "exact_below"]
+
+#: the least probability that is left for classes that are not stored, about the rounding of a log-sum-exp
+_LEAST = 1e-7
+#: scores that are summed at once when a teacher is made
+_CHUNK = 1 << 26
+
+
+@dataclass(frozen=True, eq=False)
+class TopKTeacher:
+    r"""The best k classes of each row of a teacher, as they are stored for distillation.
+
+    .. math:: \log p_j = s_j - \mathrm{lse} \quad\text{(stored)}, \qquad
+              \log p_j = t = \log\frac{1 - \sum_i p_i}{V - k} \quad\text{(all others)}
+
+    A loss on it is exact where :meth:`is_exact` says so, with a scaling that is 0 for all classes that are not stored.
+    Stored classes are put in ascending order; make the object once, not in every step.
+
+    Parameters
+    ----------
+    indices : array of integers
+        The stored classes of each row, k on the last axis, each of them once. A tensor or a NumPy array.
+    scores : array
+        Their scores (raw logits), of the shape of ``indices``.
+    log_sum_exp : array
+        The log-sum-exp of all scores of a row, with one axis less.
+    classes : int
+        The number of all classes (the size of the vocabulary), >= k.
+
+    Examples
+    --------
+    >>> teacher = TopKTeacher.from_scores(np.log([[0.5, 0.1, 0.3, 0.1]]), k=2)
+    >>> teacher.indices
+    array([[0, 2]])
+    >>> np.exp(teacher.dense()).round(12)
+    array([[0.5, 0.1, 0.3, 0.1]])
+    """
+
+    indices: Any
+    scores: Any
+    log_sum_exp: Any
+    classes: int
+    #: log-probabilities of the stored classes and of the others, and indices as kernels take them
+    _known: Any = field(init=False, repr=False)
+    _tail: Any = field(init=False, repr=False)
+    _narrow: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _check_kinds(self.indices, self.scores, self.log_sum_exp)
+        _check_shapes(self.indices, self.scores, self.log_sum_exp, self.classes)
+        indices, scores = _sorted(self.indices, self.scores)
+        _check_values(indices, self.classes)
+        self._keep(indices, scores, self.log_sum_exp, int(self.classes))
+
+    def _keep(self, indices: Any, scores: Any, level: Any, classes: int) -> None:
+        """Store what was given, and what every loss needs of it: computed once, not in every step."""
+        known = _wide(scores) - _wide(level)[..., None]
+        kept = {"indices": indices, "scores": scores, "log_sum_exp": level, "classes": classes, "_known": known}
+        kept["_tail"] = _tail(known, classes)
+        kept["_narrow"] = indices.int() if _is_tensor(indices) and classes < 1 << 31 else indices
+        for name, value in kept.items():
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        return f"TopKTeacher({self.k} of {self.classes} classes, rows {tuple(self.log_sum_exp.shape)})"
+
+    @classmethod
+    def from_scores(cls, scores: Any, k: int) -> TopKTeacher:
+        """The best k classes of rows of scores (raw logits, classes on the last axis)."""
+        if not _is_tensor(scores) and not isinstance(scores, np.ndarray):
+            raise TypeError(f"TopKTeacher: scores must be a tensor or a NumPy array, got {type(scores).__name__}.")
+        classes = scores.shape[-1] if scores.ndim else 0
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= classes:
+            raise ValueError(f"TopKTeacher: k must be a whole number from 1 to {classes} (the classes), got {k!r}.")
+        if not isinstance(scores, np.ndarray):
+            scores = scores.detach()
+            best, indices = scores.topk(int(k), dim=-1, sorted=False)
+            return cls(indices, best, _log_sum_exp(scores), classes)
+        indices = np.argpartition(scores, classes - k, axis=-1)[..., classes - k :]
+        wide = scores.astype(np.float64)
+        top = wide.max(axis=-1)
+        level = top + np.log(np.exp(wide - top[..., None]).sum(axis=-1))
+        return cls(indices, np.take_along_axis(scores, indices, axis=-1), level, classes)
+
+    @property
+    def k(self) -> int:
+        """How many classes are stored."""
+        return self.indices.shape[-1]
+
+    @property
+    def log_probabilities(self) -> Any:
+        """Those of the stored classes, at least in single precision."""
+        return self._known
+
+    @property
+    def tail(self) -> Any:
+        """The log-probability t of each class that is not stored, finite also where nothing is left for them."""
+        return self._tail
+
+    def dense(self) -> Any:
+        """The log-probabilities of all classes: what the stored numbers mean."""
+        known, t = self._known, self._tail
+        shape = (*t.shape, self.classes)
+        if not isinstance(self.indices, np.ndarray):
+            return t[..., None].expand(shape).scatter(-1, self.indices.long(), known)
+        dense = np.broadcast_to(t[..., None], shape).copy()
+        np.put_along_axis(dense, self.indices, known, axis=-1)
+        return dense
+
+    def is_exact(self, loss: Any) -> Any:
+        """For each row: whether the loss is that of the full teacher, if the stored classes are its best ones.
+
+        Parameters
+        ----------
+        loss : MatchingLoss, CompositeSoftmax or Curve
+            What the teacher is for; a curve is a scaling.
+        """
+        cut = exact_below(loss)
+        least = self.log_probabilities.min(-1) if not _is_tensor(self.scores) else self.log_probabilities.amin(-1)
+        everything = self.classes == self.k
+        return (least <= (-math.inf if cut is None else cut)) | everything
+
+    def to(self, device: Any) -> TopKTeacher:
+        """The teacher on another device of PyTorch."""
+        if not _is_tensor(self.indices):
+            raise TypeError(
+                "TopKTeacher: to(device) is for tensors, got NumPy arrays. Use torch.from_numpy(...) first."
+            )
+        moved = object.__new__(TopKTeacher)
+        moved._keep(self.indices.to(device), self.scores.to(device), self.log_sum_exp.to(device), self.classes)
+        return moved
+
+
+def exact_below(loss: Any) -> float | None:
+    """The score below which a scaling is 0, so that classes count by their number only; None if there is none.
+
+    Parameters
+    ----------
+    loss : MatchingLoss, CompositeSoftmax or Curve
+        A curve is a scaling.
+
+    Examples
+    --------
+    >>> exact_below(SmeLU(c=2.0).affine(beta=-7.0))
+    -9.0
+    >>> exact_below(Exp()) is None
+    True
+    """
+    scaling = loss.potential if isinstance(loss, MatchingLoss) else loss
+    scaling = scaling.scaling if isinstance(scaling, CompositeSoftmax) else scaling
+    if not isinstance(scaling, Curve):
+        raise TypeError(f"exact_below: expected a composite Softmax loss or a scaling, got {type(loss).__name__}.")
+    for part in scaling.flat_regions():
+        if part.low <= scaling.domain.low and scaling(part.point()) == 0.0:
+            return float(part.high)
+    return None
+
+
+# ------------------------------------------------------------------------------------------------- tensors and arrays
+
+
+def _is_tensor(x: Any) -> bool:
+    return type(x).__module__.partition(".")[0] == "torch" or hasattr(x, "untyped_storage")
+
+
+def _space(x: Any) -> Any:
+    if _is_tensor(x):
+        import torch
+
+        return torch
+    return np
+
+
+def _wide(x: Any) -> Any:
+    """x at least in single precision."""
+    if _is_tensor(x):
+        return x if x.dtype.itemsize >= 4 else x.float()
+    return x if x.dtype.itemsize >= 4 else x.astype(np.float32)
+
+
+def _tail(known: Any, classes: int) -> Any:
+    """The log-probability of a class that is not stored."""
+    space = _space(known)
+    double = known.double() if _is_tensor(known) else known.astype(np.float64)
+    left = 1.0 - space.exp(double).sum(-1)
+    left = left.clamp(min=_LEAST) if _is_tensor(left) else np.maximum(left, _LEAST)
+    t = space.log(left / max(classes - known.shape[-1], 1))
+    return t.to(known.dtype) if _is_tensor(t) else t.astype(known.dtype)
+
+
+def _log_sum_exp(scores: Any) -> Any:
+    """Of the rows of a tensor in single precision, a few rows at once."""
+    if scores.dtype.itemsize >= 4 or scores.numel() <= _CHUNK:
+        return _wide(scores).logsumexp(-1)
+    rows = scores.reshape(-1, scores.shape[-1])
+    parts = [part.float().logsumexp(-1) for part in rows.split(max(1, _CHUNK // rows.shape[1]))]
+    return _space(scores).cat(parts).reshape(scores.shape[:-1])
+
+
+def _sorted(indices: Any, scores: Any) -> tuple[Any, Any]:
+    if _is_tensor(indices):
+        indices, order = indices.detach().sort(dim=-1)
+        return indices, scores.detach().gather(-1, order)
+    order = np.argsort(indices, axis=-1, kind="stable")
+    return np.take_along_axis(indices, order, axis=-1), np.take_along_axis(scores, order, axis=-1)
+
+
+def _check_kinds(*arrays: Any) -> None:
+    tensors = [_is_tensor(z) for z in arrays]
+    if not all(tensors) and not all(isinstance(z, np.ndarray | np.generic) for z in arrays):
+        kinds = ", ".join(type(z).__name__ for z in arrays)
+        raise TypeError(
+            f"TopKTeacher: indices, scores and log_sum_exp must all be tensors or all NumPy arrays, got {kinds}."
+        )
+    whole, *numbers = arrays
+    if not _is_whole(whole):
+        raise TypeError(f"TopKTeacher: indices must be int32 or int64, got {whole.dtype}.")
+    for name, z in zip(("scores", "log_sum_exp"), numbers, strict=True):
+        real = z.is_floating_point() if tensors[0] else z.dtype.kind == "f"
+        if not real:
+            raise TypeError(f"TopKTeacher: {name} must be floating-point, got {z.dtype}.")
+
+
+def _is_whole(indices: Any) -> bool:
+    return str(indices.dtype).removeprefix("torch.") in ("int32", "int64")
+
+
+def _check_shapes(indices: Any, scores: Any, level: Any, classes: Any) -> None:
+    k = indices.shape[-1] if indices.ndim else 0
+    if k < 1:
+        raise ValueError(f"TopKTeacher: indices must have k >= 1 classes on the last axis, got {tuple(indices.shape)}.")
+    for name, z, shape in (("scores", scores, indices.shape), ("log_sum_exp", level, indices.shape[:-1])):
+        if tuple(z.shape) != tuple(shape):
+            raise ValueError(
+                f"TopKTeacher: {name} must have shape {tuple(shape)} for indices of shape {tuple(indices.shape)}, "
+                f"got {tuple(z.shape)}."
+            )
+    if isinstance(classes, bool) or not isinstance(classes, int | np.integer) or classes < k:
+        raise ValueError(f"TopKTeacher: classes must be a whole number >= {k} (the stored ones), got {classes!r}.")
+
+
+def _check_values(indices: Any, classes: int) -> None:
+    """What can be looked at without waiting for a device."""
+    if _is_tensor(indices):
+        import torch
+
+        if indices.device.type != "cpu" or torch.compiler.is_compiling() or type(indices) is not torch.Tensor:
+            return
+        indices = indices.numpy()
+    if indices.size == 0:
+        return
+    low, high = int(indices.min()), int(indices.max())
+    if low < 0 or high >= classes:
+        raise ValueError(f"TopKTeacher: indices must be from 0 to {classes - 1}, got {low if low < 0 else high}.")
+    again = indices[..., 1:] == indices[..., :-1]
+    if again.any():
+        twice = int(indices[..., 1:][again][0])
+        raise ValueError(f"TopKTeacher: indices must differ within a row, got {twice} twice.")

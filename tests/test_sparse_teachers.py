@@ -1,0 +1,135 @@
+import numpy as np
+import pytest
+import torch
+
+import selmatch as sm
+from selmatch.sparse_teachers import TopKTeacher, exact_below
+
+CLIPPING = sm.CompositeSoftmax(sm.SmeLU(c=2.0).affine(beta=-4.0), gamma=0.5)
+
+
+def scores(rows=3, classes=4000, seed=0):
+    return 2.0 * np.random.default_rng(seed).normal(size=(rows, classes))
+
+
+def log_softmax(z):
+    return torch.from_numpy(z).log_softmax(-1).numpy()
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
+def test_a_teacher_keeps_its_best_classes(make):
+    z = scores()
+    teacher = TopKTeacher.from_scores(make(z), k=8)
+    expected = np.sort(np.argsort(-z, axis=-1)[:, :8], axis=-1)
+    np.testing.assert_array_equal(np.asarray(teacher.indices), expected)
+    known = np.take_along_axis(log_softmax(z), expected, axis=-1)
+    np.testing.assert_allclose(np.asarray(teacher.log_probabilities), known, rtol=1e-12)
+    assert teacher.k == 8
+    assert teacher.classes == 4000
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
+def test_dense_log_probabilities_sum_to_one(make):
+    teacher = TopKTeacher.from_scores(make(scores()), k=8)
+    dense = np.asarray(teacher.dense())
+    np.testing.assert_allclose(np.exp(dense).sum(-1), 1.0, rtol=1e-12)
+    np.testing.assert_array_equal(np.take_along_axis(dense, np.asarray(teacher.indices), -1), teacher.log_probabilities)
+
+
+def test_losses_are_exact_where_the_scaling_clips_what_is_not_stored():
+    z, student = scores(), log_softmax(scores(seed=1))
+    teacher = TopKTeacher.from_scores(z, k=300)
+    loss = sm.MatchingLoss(CLIPPING)
+    assert teacher.is_exact(loss).all()
+    full = log_softmax(z)
+    np.testing.assert_allclose(
+        loss(student, teacher.dense(), reduction="none"), loss(student, full, reduction="none"), rtol=1e-10
+    )
+    np.testing.assert_allclose(loss.grad(student, teacher.dense()), loss.grad(student, full), rtol=1e-9, atol=1e-15)
+
+
+def test_losses_are_approximate_otherwise():
+    teacher = TopKTeacher.from_scores(scores(), k=2)
+    assert not teacher.is_exact(CLIPPING).any()
+    assert not teacher.is_exact(sm.Exp()).any()
+    assert TopKTeacher.from_scores(scores(classes=5), k=5).is_exact(sm.Exp()).all()
+
+
+def test_the_cut_off_of_a_scaling():
+    assert exact_below(sm.MatchingLoss(CLIPPING)) == -6.0
+    assert exact_below(sm.Step()) == 0.0
+    assert exact_below(sm.ReLU().affine(alpha=2.0, beta=-3.0)) == -3.0
+    for scaling in (sm.Exp(), sm.Sinh(), sm.Constant(), sm.Exp().capped(low=-3.0)):
+        assert exact_below(scaling) is None
+    with pytest.raises(TypeError, match="composite Softmax loss or a scaling, got Separable"):
+        exact_below(sm.Separable(sm.Exp()))
+
+
+def test_the_tail_is_finite_where_nothing_is_left():
+    teacher = TopKTeacher.from_scores(torch.tensor([[80.0, 0.0, 0.0, 0.0]]), k=1)
+    assert teacher.tail.item() == pytest.approx(np.log(1e-7 / 3), rel=1e-6)
+    assert TopKTeacher.from_scores(torch.zeros(1, 4), k=4).tail.isfinite().all()
+
+
+def test_half_precision_is_summed_in_single_precision(monkeypatch):
+    monkeypatch.setattr("selmatch.sparse_teachers._CHUNK", 5000)
+    z = torch.from_numpy(scores(rows=6)).reshape(2, 3, -1).bfloat16()
+    teacher = TopKTeacher.from_scores(z, k=4)
+    assert teacher.scores.dtype == torch.bfloat16
+    assert teacher.dense().dtype == torch.float32
+    torch.testing.assert_close(teacher.log_sum_exp, z.float().logsumexp(-1))
+    assert repr(teacher) == "TopKTeacher(4 of 4000 classes, rows (2, 3))"
+
+
+def test_classes_are_put_in_order_and_constants():
+    z = torch.tensor([[3.0, 1.0]], requires_grad=True)
+    teacher = TopKTeacher(torch.tensor([[7, 2]]), z, torch.tensor([4.0]), 9)
+    assert teacher.indices.tolist() == [[2, 7]]
+    assert teacher.scores.tolist() == [[1.0, 3.0]]
+    assert not teacher.dense().requires_grad
+    assert teacher.to("cpu").indices.tolist() == [[2, 7]]
+
+
+def of(indices=((0, 1),), values=((1.0, 0.5),), level=(2.0,), classes=5):
+    return TopKTeacher(np.array(indices), np.array(values), np.array(level), classes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"values": ((1.0, 2.0, 3.0),)}, r"scores must have shape \(1, 2\)"),
+        ({"level": (2.0, 3.0)}, r"log_sum_exp must have shape \(1,\)"),
+        ({"indices": ((0, 5),)}, "indices must be from 0 to 4, got 5"),
+        ({"indices": ((-1, 2),)}, "indices must be from 0 to 4, got -1"),
+        ({"indices": ((3, 3),)}, "must differ within a row, got 3 twice"),
+        ({"classes": 1}, "classes must be a whole number >= 2"),
+        ({"classes": 5.0}, "classes must be a whole number >= 2"),
+    ],
+)
+def test_wrong_numbers(arguments, message):
+    with pytest.raises(ValueError, match=f"TopKTeacher: .*{message}"):
+        of(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: of(indices=((0.0, 1.0),)), "indices must be int32 or int64, got float64"),
+        (lambda: of(values=((1, 2),)), "scores must be floating-point"),
+        (
+            lambda: TopKTeacher(torch.zeros(1, 1).long(), np.zeros((1, 1)), np.zeros(1), 3),
+            "all be tensors or all NumPy",
+        ),
+        (lambda: TopKTeacher.from_scores([[1.0, 2.0]], 1), "must be a tensor or a NumPy array, got list"),
+        (lambda: of().to("cpu"), "is for tensors"),
+    ],
+)
+def test_wrong_types(make, message):
+    with pytest.raises(TypeError, match=f"TopKTeacher: .*{message}"):
+        make()
+
+
+@pytest.mark.parametrize("k", [0, 6, 1.5, True])
+def test_wrong_k(k):
+    with pytest.raises(ValueError, match="k must be a whole number from 1 to 5"):
+        TopKTeacher.from_scores(np.zeros((2, 5)), k)
