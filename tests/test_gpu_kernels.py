@@ -145,6 +145,37 @@ def test_many_processes_may_write_one_form(tmp_path):
     assert not list(tmp_path.glob("*.tmp"))
 
 
+def test_a_curve_and_its_sum_over_outputs_have_forms_of_their_own(monkeypatch):
+    from selmatch.torch import MatchingLoss
+
+    monkeypatch.setattr(operators, "interpreted", True)
+    z = torch.randn(2, 3)
+    single = MatchingLoss(sm.Sinh(), kernels=True, reduction="none")
+    summed = MatchingLoss(sm.Separable(sm.Sinh()), kernels=True, reduction="none")
+    assert single(z, 0.0 * z).shape == (2, 3)
+    assert summed(z, 0.0 * z).shape == (2,)
+
+
+def test_gradients_of_weights_are_left_to_pytorch(monkeypatch):
+    from selmatch.torch import MatchingLoss
+
+    monkeypatch.setattr(operators, "interpreted", True)
+    z, weights = torch.randn(4, requires_grad=True), torch.ones(4, requires_grad=True)
+    MatchingLoss(sm.Sinh())(z, torch.zeros(4), weights=weights, reduction="sum").backward()
+    assert weights.grad is not None
+    with pytest.raises(RuntimeError, match="weights, or the number of items, are trained"):
+        MatchingLoss(sm.Sinh(), kernels=True)(z, torch.zeros(4), weights=weights)
+
+
+def test_a_number_as_observed_score_is_not_rounded(monkeypatch):
+    from selmatch.torch import MatchingLoss
+
+    monkeypatch.setattr(operators, "interpreted", True)
+    z = torch.tensor([3.0], dtype=torch.bfloat16)
+    one, other = (MatchingLoss(sm.Sinh(), kernels=kernels)(z, 0.1) for kernels in (True, False))
+    torch.testing.assert_close(one, other, rtol=1e-5, atol=0.0)
+
+
 def test_rho_must_have_the_length_of_the_rows():
     from selmatch.kernels.gpu import launch
 

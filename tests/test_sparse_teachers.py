@@ -133,3 +133,10 @@ def test_wrong_types(make, message):
 def test_wrong_k(k):
     with pytest.raises(ValueError, match="k must be a whole number from 1 to 5"):
         TopKTeacher.from_scores(np.zeros((2, 5)), k)
+
+
+def test_a_tail_that_had_to_be_raised_is_not_exact():
+    scaling = sm.SmeLU(c=1.0).affine(beta=-19.0)  # 0 below -20
+    teacher = TopKTeacher.from_scores(np.array([[0.0, -25.0, -60.0]]), k=2)
+    assert teacher.tail[0] > -20.0
+    assert not teacher.is_exact(scaling).any()

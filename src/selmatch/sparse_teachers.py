@@ -137,7 +137,9 @@ class TopKTeacher:
         cut = exact_below(loss)
         least = self.log_probabilities.min(-1) if not _is_tensor(self.scores) else self.log_probabilities.amin(-1)
         everything = self.classes == self.k
-        return (least <= (-math.inf if cut is None else cut)) | everything
+        # the rest of the probability is never taken for 0: where it is, the tail may come out too high
+        highest = -math.inf if cut is None else cut
+        return ((least <= highest) & (self.tail <= highest)) | everything
 
     def to(self, device: Any) -> TopKTeacher:
         """The teacher on another device of PyTorch."""

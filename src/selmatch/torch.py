@@ -23,7 +23,7 @@ from torch._subclasses import FakeTensor
 from selmatch import functions
 from selmatch.arrays import pytrees
 from selmatch.arrays.autocast import full_precision
-from selmatch.batch import check_reduction, prepare_untouched
+from selmatch.batch import Batch, check_reduction, prepare_untouched
 from selmatch.composite import CompositeSoftmax
 from selmatch.losses import Loss, loss_of
 from selmatch.losses import MatchingLoss as _CoreLoss
@@ -320,22 +320,9 @@ class MatchingLoss(_Numbers):
         return _Kernel(self._form, self._packed_on(s_hat), self.overwrite, bool(self.kernels))
 
     def _packed_on(self, s_hat: torch.Tensor) -> torch.Tensor:
-        """All numbers side by side in single precision, on the device of the scores; packed again when they change."""
-        numbers = list(self._all_numbers())
-        key = None
-        if _may_keep(s_hat) and not any(number.requires_grad or number.is_inference() for number in numbers):
-            key = (_place(s_hat), *((number.data_ptr(), number._version) for number in numbers))
-            known = self.__dict__.get("_packed")
-            if known is not None and known[0] == key:
-                return known[1]
-        flat = [number.reshape(-1) for number in numbers] or [torch.zeros(0)]
-        packed = torch.cat(flat).to(device=s_hat.device, dtype=torch.float32)
-        if key is not None:
-            self.__dict__["_packed"] = (key, packed)
-        return packed
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_packed"}
+        """All numbers side by side in single precision, on the device of the scores."""
+        numbers = [number.reshape(-1) for number in self._all_numbers()] or [torch.zeros(0)]
+        return torch.cat(numbers).to(device=s_hat.device, dtype=torch.float32)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -567,6 +554,7 @@ def _with_stored_teacher(
     first = s_hat.detach()[..., :1]  # rows count or do not: one class shows it
     batch = prepare_untouched(_WHO, first, first, one, where, weights, reduction, num_items, vector=True)
     refusal = "there are none for stored teachers" if kernel is None else _refusal(kernel, loss, s_hat, teacher)
+    refusal = refusal or _learned(weights, num_items)
     if kernel is None or refusal is not None:
         if kernel is not None and kernel.insists:
             raise RuntimeError(f"{_WHO}: kernels must not be True here: {refusal}. Leave it out.")
@@ -578,8 +566,7 @@ def _with_stored_teacher(
     from selmatch.kernels import operators
 
     with_gradient = torch.is_grad_enabled() and s_hat.requires_grad
-    factor = batch.scale()
-    scale = _constant(factor, s_hat) if isinstance(factor, (int, float)) else (one * factor).float()
+    scale = _scale_of(batch, s_hat)
     stored = teacher._narrow, teacher.log_probabilities.float(), teacher.tail.float()
     losses, _ = operators.sparse_row_losses(s_hat, *stored, kernel.numbers, scale, str(kernel.form), with_gradient)
     return batch.finished(losses) if reduction == "none" else batch.summed(losses.sum())
@@ -624,6 +611,8 @@ def _may_keep(s_hat: torch.Tensor) -> bool:
     """Whether a tensor made now may be used again later: not while operations are recorded."""
     if torch.compiler.is_compiling() or isinstance(s_hat, FakeTensor) or torch.is_inference_mode_enabled():
         return False
+    if torch._C._functorch.peek_interpreter_stack() is not None:  # type: ignore[attr-defined]
+        return False
     return not (s_hat.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
@@ -637,6 +626,18 @@ def _constant(value: float, s_hat: torch.Tensor) -> torch.Tensor:
     if not _may_keep(s_hat):
         return torch.full((), value, dtype=torch.float32, device=s_hat.device)
     return _kept_constant(value, s_hat.device, _place(s_hat))
+
+
+def _scale_of(batch: Batch, s_hat: torch.Tensor) -> torch.Tensor:
+    """What losses are multiplied by: a number, or one for each of them."""
+    factor = batch.scale()
+    return _constant(factor, s_hat) if isinstance(factor, (int, float)) else (_constant(1.0, s_hat) * factor).float()
+
+
+def _learned(*given: Any) -> str | None:
+    """Why kernels refuse weights and counts that gradients must flow through."""
+    learned = any(isinstance(x, torch.Tensor) and x.requires_grad for x in given)
+    return "weights, or the number of items, are trained" if learned and torch.is_grad_enabled() else None
 
 
 @functools.lru_cache(256)
@@ -660,9 +661,10 @@ def _with_kernels(
     from selmatch.kernels import operators
 
     one = _constant(1.0, s_hat)
-    s = s if isinstance(s, torch.Tensor) else torch.full_like(s_hat, s)
+    s = s if isinstance(s, torch.Tensor) else torch.full_like(s_hat, s, dtype=_wide(s_hat))
     batch = prepare_untouched(_WHO, s_hat, s, one, where, weights, reduction, num_items, vector=loss.vector)
     refusal = operators.refusal(kernel.form, batch.s_hat, batch.s, kernel.numbers, batch.present)
+    refusal = refusal or _learned(weights, num_items)
     if refusal is not None:
         if kernel.insists:
             raise RuntimeError(f"{_WHO}: kernels must not be True here: {refusal}. Leave it out.")
@@ -671,8 +673,7 @@ def _with_kernels(
     if rho is not None and len(rho) != s_hat.shape[-1]:
         return None  # the loss itself says what is wrong
     total = reduction != "none"
-    factor = batch.scale()
-    scale = _constant(factor, s_hat) if isinstance(factor, (int, float)) else (one * factor).float()
+    scale = _scale_of(batch, s_hat)
     form = str(kernel.form)
     losses = operators.losses(
         form, batch.s_hat, batch.s, kernel.numbers, scale, batch.present, canonicalise, kernel.overwrite, total

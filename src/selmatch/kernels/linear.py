@@ -363,7 +363,7 @@ def _in_chunks(
     """
     hidden, weight, _ = student
     count = hidden.shape[0]
-    of_rows = scale.shape[0] > 1
+    of_rows = scale.shape[0] == count
     to_hidden = hidden.new_empty(hidden.shape if needed[0] else (0,))
     to_weight = weight.new_zeros(weight.shape if needed[1] and count == 0 else (0,))
     to_bias = scale.new_zeros(weight.shape[0] if needed[2] else 0)

@@ -119,7 +119,7 @@ def losses(
     with_gradient = torch.is_grad_enabled() and s_hat.requires_grad
     if _on_rows[form]:
         present, scale = _by_rows(present, scale, s_hat)
-        if overwrite and with_gradient and not torch.compiler.is_compiling():
+        if overwrite and with_gradient and not _is_traced(s_hat):
             found = _Overwriting.apply(s_hat, s, numbers, scale, present, form, canonicalise)
         else:
             operator = row_losses if _is_traced(s_hat) else _Rows.apply
@@ -378,6 +378,7 @@ def _second_derivative(
 def _canonical_second_derivative(potential, z, s, wide, present, v):
     """The same through the log-probabilities of both scores, by differentiating twice."""
     twice = torch.is_grad_enabled()
+    z, s = (torch.where(wide == 0, 0.0, y) for y in (z, s))  # what does not count may be anything
     with torch.enable_grad():
         z = z if z.requires_grad else z.detach().requires_grad_()
         a, b = ((y if present is None else y.masked_fill(~present, -1e30)).log_softmax(-1) for y in (z, s))

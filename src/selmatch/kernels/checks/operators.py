@@ -185,6 +185,13 @@ def check_row_masks(device: Any, sizes: dict[str, Any]) -> None:
         (gradient,) = torch.autograd.grad(found.sum(), dirty)
         assert not gradient[~rows].any(), shape
         assert not gradient.isnan().any(), shape
+        for canonical in (False, True):
+            mask = rows.unsqueeze(-1).expand(shape)
+            value = operators.losses(form, dirty, s, numbers, one, mask, canonicalise=canonical).sum()
+            (gradient,) = torch.autograd.grad(value, dirty, create_graph=True)
+            (turned,) = torch.autograd.grad(gradient.sum(), dirty)
+            assert not turned[~rows].any(), f"{shape}: a second derivative of a row that does not count"
+            assert not turned.isnan().any(), shape
 
 
 def check_modules(device: Any, sizes: dict[str, Any]) -> None:

@@ -132,9 +132,9 @@ def _text(potential: Any) -> str:
     if isinstance(potential, CompositeSoftmax):
         return _rows(potential)
     if isinstance(potential, Separable):
-        return _elementwise(potential.curve)
+        return _elementwise(potential.curve, "separable")
     if isinstance(potential, Curve):
-        return _elementwise(potential)
+        return _elementwise(potential, "elementwise")
     raise NotCompilable(f"selmatch.kernels: there are no kernels for {type(potential).__name__}")
 
 
@@ -174,7 +174,7 @@ def _rows(potential: CompositeSoftmax) -> str:
     return _assembled("rows", ("rows", "sparse_rows"), routines, **places, zero=not q.bounded)
 
 
-def _elementwise(curve: Curve) -> str:
+def _elementwise(curve: Curve, kind: str) -> str:
     h, count = emission.symbolic(curve)
     for what in ("difference", "remainder"):
         _require_formula(h, what)
@@ -187,7 +187,7 @@ def _elementwise(curve: Curve) -> str:
         emission.routine("loss", loss, "y", "u", "x", count=count),
         emission.routine("point", h.point, count=count),
     ]
-    return _assembled("elementwise", ("elementwise",), routines)
+    return _assembled(kind, ("elementwise",), routines)
 
 
 def _legal(curve: Curve, z: Any, interior: bool = False) -> Any:
