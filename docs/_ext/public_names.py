@@ -13,6 +13,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from docstring_prose import in_prose
+from sphinx.addnodes import pending_xref
 from sphinx.pycode import ModuleAnalyzer
 
 import selmatch
@@ -21,7 +22,7 @@ from selmatch.losses import Loss
 
 #: where pages go, below the folder of the sources
 FOLDER = Path("generated") / "reference"
-#: public, but not in ``__all__``: a star import must not hide scikit-learn
+#: public, but not in ``__all__``: a star import must not hide the libraries of these names
 BESIDE = ("jax", "sklearn", "torch")
 
 
@@ -280,6 +281,15 @@ def _resolve(app: Any, env: Any, node: Any, content: Any) -> Any:
     return None
 
 
+def _qualify(app: Any, doctree: Any) -> None:
+    """Spell out bare public names, which front ends may have too; in their own pages they mean their own."""
+    for node in doctree.findall(pending_xref):
+        name = node.get("reftarget", "")
+        own = getattr(sys.modules.get(node.get("py:module") or ""), "__all__", ())
+        if node.get("refdomain") == "py" and name in selmatch.__all__ and name not in own:
+            node["reftarget"] = f"selmatch.{name}"
+
+
 def _write(app: Any) -> None:
     folder = Path(app.srcdir) / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
@@ -299,4 +309,5 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("builder-inited", _write)
     app.connect("autodoc-process-signature", _signature)
     app.connect("missing-reference", _resolve)
+    app.connect("doctree-read", _qualify)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
