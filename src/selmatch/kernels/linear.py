@@ -483,7 +483,7 @@ def _backward(ctx: Any, factor: torch.Tensor | None) -> tuple[Any, ...]:
     if factor is None:
         return None, [None] * count, [None] * count, None
     if ctx.kernels:
-        gradients = [operators._backward_to_scores(ctx, x, factor) for x in ctx.saved_tensors]
+        gradients = [operators._backward_to_scores(x, factor) for x in ctx.saved_tensors]
     else:
         gradients = [x * factor for x in ctx.saved_tensors]
     return None, gradients, [None] * count, None

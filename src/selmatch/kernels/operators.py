@@ -260,7 +260,7 @@ def _multiply(gradient: torch.Tensor, factor: torch.Tensor, out: torch.Tensor) -
 # ------------------------------------------------------------------------------------------------------------- autograd
 
 
-def _backward_to_scores(ctx: Any, gradient: torch.Tensor, factor: torch.Tensor | None) -> torch.Tensor | None:
+def _backward_to_scores(gradient: torch.Tensor, factor: torch.Tensor | None) -> torch.Tensor | None:
     """What goes back to the scores, from what has come to the losses."""
     if factor is None:
         return None
@@ -285,24 +285,34 @@ def _graph_is_kept() -> bool:
     return True if kept is None else bool(kept())
 
 
-def _set_up_rows(ctx: Any, inputs: Any, output: Any) -> None:
-    s_hat, s, numbers, scale, present, form, canonical, _ = inputs
-    _, gradient = output
+def _keep(ctx: Any, inputs: Any, output: Any, canonical: bool) -> None:
+    """Keep what going backward needs."""
+    s_hat, s, numbers, scale, present, ctx.form, *_ = inputs
     ctx.set_materialize_grads(False)
-    ctx.form, ctx.canonical = form, canonical
-    ctx.save_for_backward(gradient, s_hat, s, numbers, scale, present)
+    ctx.canonical = canonical
+    ctx.save_for_backward(output[1], s_hat, s, numbers, scale, present)
 
 
-def _rows_backward(ctx: Any, factor: torch.Tensor | None, direction: torch.Tensor | None) -> tuple[Any, ...]:
-    gradient, s_hat, s, numbers, scale, present = ctx.saved_tensors
-    result = _backward_to_scores(ctx, gradient, factor)
+def _keep_rows(ctx: Any, inputs: Any, output: Any) -> None:
+    _keep(ctx, inputs, output, canonical=inputs[6])
+
+
+def _keep_scores(ctx: Any, inputs: Any, output: Any) -> None:
+    _keep(ctx, inputs, output, canonical=False)
+
+
+def _backward(ctx: Any, factor: torch.Tensor | None, direction: torch.Tensor | None) -> tuple[Any, ...]:
+    """What goes back to the arguments of either operator, from its losses and from its gradient."""
+    gradient, *given = ctx.saved_tensors
+    result = _backward_to_scores(gradient, factor)
     if direction is not None:
-        turned = _second_derivative(ctx.form, s_hat, s, numbers, scale, present, ctx.canonical, direction)
+        turned = _second_derivative(ctx.form, *given, ctx.canonical, direction)
         result = turned if result is None else result + turned
-    return result, None, None, None, None, None, None, None
+    return result, *(7 * [None])
 
 
-row_losses.register_autograd(_rows_backward, setup_context=_set_up_rows)
+row_losses.register_autograd(_backward, setup_context=_keep_rows)
+score_losses.register_autograd(_backward, setup_context=_keep_scores)
 
 
 class _Rows(torch.autograd.Function):
@@ -311,42 +321,22 @@ class _Rows(torch.autograd.Function):
     @staticmethod
     def forward(ctx, *inputs):
         output = _row_losses(*inputs)
-        _set_up_rows(ctx, inputs, output)
+        _keep_rows(ctx, inputs, output)
         return output
 
-    backward = staticmethod(_rows_backward)  # type: ignore[assignment]
-
-
-def _set_up_scores(ctx: Any, inputs: Any, output: Any) -> None:
-    s_hat, s, numbers, scale, present, form, _, _ = inputs
-    _, gradient = output
-    ctx.set_materialize_grads(False)
-    ctx.form = form
-    ctx.save_for_backward(gradient, s_hat, s, numbers, scale, present)
-
-
-def _scores_backward(ctx: Any, factor: torch.Tensor | None, direction: torch.Tensor | None) -> tuple[Any, ...]:
-    gradient, s_hat, s, numbers, scale, present = ctx.saved_tensors
-    result = _backward_to_scores(ctx, gradient, factor)
-    if direction is not None:
-        turned = _second_derivative(ctx.form, s_hat, s, numbers, scale, present, False, direction)
-        result = turned if result is None else result + turned
-    return result, None, None, None, None, None, None, None
-
-
-score_losses.register_autograd(_scores_backward, setup_context=_set_up_scores)
+    backward = staticmethod(_backward)  # type: ignore[assignment]
 
 
 class _Scores(torch.autograd.Function):
-    """The operator without its dispatch."""
+    """The other operator without its dispatch."""
 
     @staticmethod
     def forward(ctx, *inputs):
         output = _score_losses(*inputs)
-        _set_up_scores(ctx, inputs, output)
+        _keep_scores(ctx, inputs, output)
         return output
 
-    backward = staticmethod(_scores_backward)  # type: ignore[assignment]
+    backward = staticmethod(_backward)  # type: ignore[assignment]
 
 
 def _second_derivative(
@@ -442,7 +432,7 @@ def _set_up_sparse(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _sparse_backward(ctx: Any, factor: torch.Tensor | None, direction: torch.Tensor | None) -> tuple[Any, ...]:
     gradient, *tensors = ctx.saved_tensors
-    result = _backward_to_scores(ctx, gradient, factor)
+    result = _backward_to_scores(gradient, factor)
     if direction is not None:
         turned = _sparse_second_derivative(ctx.form, tensors, direction)
         result = turned if result is None else result + turned
