@@ -18,13 +18,15 @@ import json
 import math
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,77 +36,57 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # the processes bel
 if INTERPRET:
     os.environ["TRITON_INTERPRET"] = "1"
 
-import numpy as np  # noqa: E402
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
 import selmatch as sm  # noqa: E402
+from selmatch.torch import MatchingLoss, TopKTeacher, linear_matching_loss  # noqa: E402
 
 GIB = 2.0**30
 DEVICE = torch.device("cpu" if INTERPRET else "cuda")
 BF16, FP32 = torch.bfloat16, torch.float32
 NAMES = {BF16: "bf16", FP32: "fp32"}
-GROUPS = ("rows", "canonical", "memory", "dense", "short", "scalar", "linear", "sparse", "growth")
-OURS = "selmatch"
-KERNEL = "selmatch, kernel alone"
+GROUPS = ("rows", "canonical", "sparse", "memory", "dense", "short", "scalar", "linear", "growth")
+OURS, KERNEL = "selmatch", "selmatch, kernel alone"
+IN_PLACE, FORWARD = "selmatch, in place", "selmatch, no gradient"
+PRODUCTS = "four matrix products"
 
-
-class Sizes(NamedTuple):
-    tokens: int
-    classes: tuple[int, ...]
-    short: tuple[tuple[int, int], ...]
-    scores: int
-    hidden: int
-    stored: int
-    copy: int
-    more_rows: tuple[int, ...]
-    more_classes: tuple[int, ...]
-    more_hidden: tuple[int, ...]
-
-
-SIZES = (
-    Sizes(4, (2100, 1300), ((32, 8), (64, 4)), 1 << 11, 16, 8, 1 << 12, (2, 4), (1100, 2048), (8, 16))
-    if INTERPRET
-    else Sizes(
-        tokens=8192,
-        classes=(128256, 32000),
-        short=((65536, 128), (1048576, 16)),
-        scores=1 << 28,
-        hidden=4096,
-        stored=64,
-        copy=1 << 30,
-        more_rows=(512, 1024, 2048, 4096, 8192),
-        more_classes=tuple(1 << n for n in range(11, 18)),
-        more_hidden=(1024, 2048, 4096),
-    )
+TOKENS, HIDDEN, STORED = (4, 16, 8) if INTERPRET else (8192, 4096, 64)
+CLASSES = (2100, 1300) if INTERPRET else (128256, 32000)
+SHORT = ((32, 8), (64, 4)) if INTERPRET else ((65536, 128), (1048576, 16))
+SCORES, COPIED = (1 << 11, 1 << 12) if INTERPRET else (1 << 28, 1 << 30)
+MORE_ROWS, MORE_CLASSES, MORE_HIDDEN = (
+    ((2,), (1100,), (8,)) if INTERPRET else ((512, 2048), (4096, 32768, 131072), (1024,))
 )
 
-SCALINGS: dict[str, Any] = {"exp": sm.Exp(), "sinh": sm.Sinh(), "smelu": sm.SmeLU(c=2.0).affine(beta=-5.5)}
-LINKS: dict[str, Any] = {"sigmoid": sm.Sigmoid(), "sinh": sm.Sinh()}
-
-#: how many times the floor is allowed, and how many are hoped for
+POTENTIALS: dict[str, Any] = {
+    "exp": sm.CompositeSoftmax(sm.Exp()),
+    "sinh": sm.CompositeSoftmax(sm.Sinh()),
+    "sinh(z/4)": sm.CompositeSoftmax(sm.Sinh().affine(alpha=0.25)),  # log-probabilities are as low as -20
+    "SmeLU": sm.CompositeSoftmax(sm.SmeLU(c=2.0).affine(beta=-5.5)),
+    "h = sigmoid": sm.Sigmoid(),
+    "h = sinh": sm.Sinh(),
+}
+#: how many times the floor is allowed, and how many are hoped for, by words of group, loss and dtype
 ASKED = {
-    ("rows", "exp", "bf16"): (2.1, 1.6), ("rows", "sinh", "bf16"): (2.7, 1.9),
-    ("rows", "exp", "fp32"): (1.75, 1.4), ("rows", "sinh", "fp32"): (1.75, 1.4),
-    ("canonical", "exp", "bf16"): (3.0, 2.5), ("canonical", "sinh", "bf16"): (3.6, 2.9),
-    ("short", "exp", "bf16"): (1.7, 1.3), ("short", "sinh", "bf16"): (1.7, 1.3),
-    ("short", "exp", "fp32"): (1.2, 1.1), ("short", "sinh", "fp32"): (1.2, 1.1),
-    ("scalar", "sigmoid", "bf16"): (1.3, 1.1), ("scalar", "sinh", "bf16"): (1.3, 1.1),
-    ("scalar", "sigmoid", "fp32"): (1.3, 1.1), ("scalar", "sinh", "fp32"): (1.3, 1.1),
-    ("linear", "sinh", "bf16"): (1.15, 1.08),
-    ("sparse", "smelu", "bf16"): (2.1, 1.6), ("sparse", "exp", "bf16"): (2.1, 1.6),
+    ("rows", "exp", "bf16"): (2.1, 1.6), ("rows", "sinh", "bf16"): (2.7, 1.9), ("rows", "fp32"): (1.75, 1.4),
+    ("canonical", "exp"): (3.0, 2.5), ("canonical", "sinh(z/4)"): (3.6, 2.9), ("sparse",): (2.1, 1.6),
+    ("short", "bf16"): (1.7, 1.3), ("short", "fp32"): (1.2, 1.1), ("scalar",): (1.3, 1.1), ("linear",): (1.15, 1.08),
 }  # fmt: skip
+#: memory that two linear heads may take above their inputs, and what sums of rows may take anywhere, in GiB
+LINEAR_GIB, SUMS_GIB = 2.1, 0.02
 
 
 # --------------------------------------------------------------------------------------------------------------- inputs
 
 
-def scores(rows: int, classes: int, dtype: torch.dtype, spread: float, apart: float, filled: bool = True) -> Any:
+def scores(rows: int, classes: int, dtype: torch.dtype, spread: float, apart: float) -> Any:
     """Scores of a student and of a teacher near it; single scores where there are no classes."""
     shape = (rows, classes) if classes else (rows,)
     x, y = torch.empty(shape, dtype=dtype, device=DEVICE), torch.empty(shape, dtype=dtype, device=DEVICE)
-    for part in torch.arange(len(x)).split(max(1, (1 << 26) // max(classes, 1))) if filled else ():
-        here = slice(int(part[0]), int(part[-1]) + 1)
+    some = max(1, (1 << 26) // max(classes, 1))
+    for first in range(0, rows, some):
+        here = slice(first, first + some)
         z = spread * torch.randn(x[here].shape, device=DEVICE)
         x[here], y[here] = z, z + apart * torch.randn_like(z)
     return x.requires_grad_(), y
@@ -120,8 +102,6 @@ def heads(rows: int, classes: int, dtype: torch.dtype, hidden: int) -> Any:
 
 def stored(rows: int, classes: int, dtype: torch.dtype, k: int) -> Any:
     """Scores of a student, and the best k classes of a teacher."""
-    from selmatch.sparse_teachers import TopKTeacher
-
     x, y = scores(rows, classes, dtype, 1.5, 0.5)
     return x, TopKTeacher.from_scores(y, k)
 
@@ -129,14 +109,8 @@ def stored(rows: int, classes: int, dtype: torch.dtype, k: int) -> Any:
 # ---------------------------------------------------------------------------------------------------------------- steps
 
 
-def potential_of(loss: str, classes: bool) -> Any:
-    return sm.CompositeSoftmax(SCALINGS[loss]) if classes else LINKS[loss]
-
-
-def module_of(loss: str, classes: bool = True, **options: Any) -> Any:
-    from selmatch.torch import MatchingLoss
-
-    return MatchingLoss(potential_of(loss, classes), **{"kernels": True, **options}).to(DEVICE)
+def module_of(loss: str, **options: Any) -> Any:
+    return MatchingLoss(POTENTIALS[loss], **{"kernels": True, **options}).to(DEVICE)
 
 
 def backward(value: Callable[..., torch.Tensor]) -> Callable[..., Any]:
@@ -144,124 +118,89 @@ def backward(value: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     return lambda x, y: torch.autograd.grad(value(x, y), x)[0]
 
 
-def forward_only(loss: str) -> Callable[..., Any]:
-    module = module_of(loss)
-
-    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        with torch.no_grad():
-            return module(x, y)
-
-    return step
+def trained(loss: str, **options: Any) -> Callable[..., Any]:
+    """A step as in a training loop."""
+    return backward(module_of(loss, **options))
 
 
-def kernel_alone(loss: str) -> Callable[..., Any]:
+def kernel_alone(loss: str, rows: int) -> Callable[..., Any]:
     """One launch, without what the front end does about it."""
     from selmatch.kernels.gpu import emission, forms, launch
 
-    potential = potential_of(loss, True)
-    key = forms.key_of(potential)
-    numbers = torch.tensor(list(emission.parameters(potential)), dtype=torch.float32, device=DEVICE)
-    one = torch.ones(1, device=DEVICE)
+    key = forms.key_of(POTENTIALS[loss])
+    numbers = torch.tensor(list(emission.parameters(POTENTIALS[loss])), dtype=FP32, device=DEVICE)
+    scale = torch.full((1,), 1.0 / rows, device=DEVICE)
 
-    def step(x: torch.Tensor, y: torch.Tensor) -> Any:
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         gradient = torch.empty_like(x, requires_grad=False)
-        return gradient, launch.rows(key, x.detach(), y, numbers, one, None, gradient, False)
-
-    return step
-
-
-def with_stored_teacher(loss: str) -> Callable[..., Any]:
-    """One launch with a teacher of which the best classes are stored."""
-    from selmatch.kernels.gpu import emission, forms, launch_sparse
-
-    potential = potential_of(loss, True)
-    key = forms.key_of(potential)
-    numbers = torch.tensor(list(emission.parameters(potential)), dtype=torch.float32, device=DEVICE)
-    one = torch.ones(1, device=DEVICE)
-
-    def step(x: torch.Tensor, teacher: Any) -> Any:
-        gradient = torch.empty_like(x, requires_grad=False)
-        known, tail = teacher.log_probabilities, teacher.tail
-        launch_sparse.rows(key, x.detach(), teacher.indices, known, tail, numbers, one, gradient, True)
+        launch.rows(key, x.detach(), y, numbers, scale, None, gradient, False)
         return gradient
 
     return step
 
 
 def linear(loss: str) -> Callable[..., Any]:
-    from selmatch.kernels.linear import linear_matching_loss
-
     module = module_of(loss)
-
-    def step(hidden: Any, head: Any, teacher_hidden: Any, teacher_head: Any) -> Any:
-        value = linear_matching_loss(hidden, head, teacher_hidden, teacher_head, module)
-        return torch.autograd.grad(value, (hidden, head))
-
-    return step
+    return lambda x, w, y, v: torch.autograd.grad(linear_matching_loss(x, w, y, v, module), (x, w))
 
 
 def linear_by_hand(value: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     """All scores are held, as users do it."""
-
-    def step(hidden: Any, head: Any, teacher_hidden: Any, teacher_head: Any) -> Any:
-        return torch.autograd.grad(value(hidden @ head.t(), teacher_hidden @ teacher_head.t()), (hidden, head))
-
-    return step
+    return lambda x, w, y, v: torch.autograd.grad(value(x @ w.t(), y @ v.t()), (x, w))
 
 
 def products(loss: str) -> Callable[..., Any]:
     """The four matrix products alone, with the gradient of the loss: products with zeros are faster."""
     kept: list[torch.Tensor] = []
 
-    @torch.no_grad()
-    def step(hidden: Any, head: Any, teacher_hidden: Any, teacher_head: Any) -> Any:
+    def step(*given: torch.Tensor) -> Any:
+        x, w, y, v = (z.detach() for z in given)
+        s_hat, s = x @ w.t(), y @ v.t()
         if not kept:
-            with torch.enable_grad():
-                x = (hidden @ head.t()).detach().requires_grad_()
-                kept.append(backward(module_of(loss))(x, teacher_hidden @ teacher_head.t()))
-        scores = hidden @ head.t(), teacher_hidden @ teacher_head.t()
-        return scores, kept[0] @ head, kept[0].t() @ hidden
+            kept.append(trained(loss)(s_hat.requires_grad_(), s))
+        return s, kept[0] @ w, kept[0].t() @ x
 
     return step
 
 
 # ---------------------------------------------------------------------------------------------------------------- peers
 
+#: Q and q of many classes, H and h of single scores
+FORMULAS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], Callable[[torch.Tensor], torch.Tensor]]] = {
+    "exp": (torch.exp, torch.exp),
+    "sinh": (torch.cosh, torch.sinh),
+    "sinh(z/4)": (lambda z: 4.0 * torch.cosh(0.25 * z), lambda z: torch.sinh(0.25 * z)),
+    "h = sigmoid": (F.softplus, torch.sigmoid),
+    "h = sinh": (torch.cosh, torch.sinh),
+}
+
 
 def formula(loss: str, canonical: bool = False) -> Callable[..., torch.Tensor]:
-    """The loss of composite Softmax as it stands in the paper, in single precision."""
-    primitive, q = {"exp": (torch.exp, torch.exp), "sinh": (torch.cosh, torch.sinh)}[loss]
+    """The loss as it stands in the paper, in single precision."""
+    primitive, link = FORMULAS[loss]
 
-    def value(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        x, y = x.float(), y.float()
-        if canonical:
-            x, y = x.log_softmax(-1), y.log_softmax(-1)
+    def of_rows(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x, y = (z.log_softmax(-1, dtype=FP32) if canonical else z.float() for z in (x, y))
         top = primitive(y)
-        link = q(y) * top.softmax(-1)
-        return (primitive(x).logsumexp(-1) - top.logsumexp(-1) - ((x - y) * link).sum(-1)).mean()
+        slope = link(y) * top.softmax(-1)
+        return (primitive(x).logsumexp(-1) - top.logsumexp(-1) - ((x - y) * slope).sum(-1)).mean()
 
-    return value
-
-
-def scalar_formula(loss: str) -> Callable[..., torch.Tensor]:
-    primitive, link = {"sigmoid": (F.softplus, torch.sigmoid), "sinh": (torch.cosh, torch.sinh)}[loss]
-
-    def value(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def of_scores(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         x, y = x.float(), y.float()
         return (primitive(x) - primitive(y) - (x - y) * link(y)).mean()
 
-    return value
+    return of_scores if loss.startswith("h = ") else of_rows
 
 
 def divergence(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    p, q = (z.log_softmax(-1, dtype=torch.float32) for z in (x, y))
+    p, q = (z.log_softmax(-1, dtype=FP32) for z in (x, y))
     return F.kl_div(p, q, reduction="batchmean", log_target=True)
 
 
 def liger(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     from liger_kernel.ops.kl_div import LigerKLDivLossFunction  # type: ignore[import-not-found]
 
-    p, q = (z.log_softmax(-1, dtype=torch.float32) for z in (x, y))
+    p, q = (z.log_softmax(-1, dtype=FP32) for z in (x, y))
     return LigerKLDivLossFunction.apply(p, q, "batchmean", True)  # type: ignore[return-value]
 
 
@@ -278,236 +217,220 @@ def compiled(value: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
 
 @dataclass(frozen=True)
 class Task:
-    """One row of the table: what is run, on which inputs, and what it is compared with."""
+    """One row of the tables: what is run, on which inputs, and what it is compared with."""
 
     group: str
     case: str
-    loss: str
     dtype: torch.dtype
-    what: str
     rows: int
-    inputs: tuple[Any, ...]  # the function that makes them, and what it takes besides rows
+    inputs: tuple[Any, ...]  # the function that makes them, and what it takes besides rows: first of all, classes
+    bytes: int | None  # none: the products of the same case are the floor
+    loss: str
+    what: str
     build: Callable[[], Callable[..., Any]]
-    bytes: int | None = None  # none: the products of the same case are the floor
-    fresh: bool = False  # x is lost, and computed again each time
-    alone: bool = False  # only a CUDA graph says what a launch takes
-    exact: bool | None = None  # whether the gradient is checked, and for which canonicalise
-    peer: bool = False
-    early: bool = True  # worth compiling before the measurements
+    gib: float | None = None  # memory that may be taken above the inputs
 
     @property
-    def key(self) -> Any:
-        """What is compiled: for our kernels the number of rows is an argument."""
-        return (self.what, self.loss, self.inputs, self.rows if self.peer else 0)
+    def ours(self) -> bool:
+        return self.what.startswith(OURS)
 
-    def make(self) -> Any:
-        return self.inputs[0](self.rows, *self.inputs[1:])
+    @property
+    def asked(self) -> tuple[float | None, float | None]:
+        """How many times the floor is allowed, and how many are hoped for."""
+        known = {self.group, self.loss, NAMES[self.dtype]}
+        judged = self.what == (KERNEL if self.group == "short" else OURS)
+        return next((x for words, x in ASKED.items() if judged and known.issuperset(words)), (None, None))
 
-    def make_small(self) -> Any:
-        """The least that needs the same code."""
-        if self.peer:
-            return self.inputs[0](self.rows, *self.inputs[1:], False)
-        rows = self.rows if INTERPRET else 1 << 16 if self.group == "scalar" else 256 if self.group == "short" else 16
-        return self.inputs[0](rows, *self.inputs[1:])
+    @property
+    def rank(self) -> tuple[bool, bool, bool]:
+        """What is measured first: what is asked for, the rest of ours, peers, how it grows."""
+        asked = self.asked[0] is not None or self.what in (IN_PLACE, PRODUCTS)
+        return self.group == "growth", not (self.ours or asked), not asked
+
+    @property
+    def code(self) -> Any:
+        """What is compiled, if it is worth starting early: for our kernels the number of rows is an argument."""
+        if self.inputs[0] is heads or self.what == IN_PLACE or not (self.ours or "compile" in self.what):
+            return None
+        what = OURS if self.what == KERNEL else self.what
+        return what, self.loss, self.group == "canonical", self.inputs[:3], not self.ours and self.rows
+
+    def make(self, small: bool = False) -> Any:
+        """The inputs, or the least that needs the same code."""
+        make, classes, *more = self.inputs
+        least = 16 if classes > 1024 else 256 if classes else 1 << 16
+        return make(least if small and self.ours and not INTERPRET else self.rows, classes, *more)
 
 
-def pair_tasks(
-    group: str, rows: int, classes: int, dtype: torch.dtype, losses: tuple[str, ...], note: str = ""
-) -> Iterator[Task]:
+def score_tasks(group: str, rows: int, classes: int, dtype: torch.dtype, *losses: str, note: str = "") -> list[Task]:
     """Our steps and all others on one shape of scores."""
-    spread = (0.3, 0.1) if group == "dense" else (1.5, 0.5)
     case = (f"{rows} x {classes}" if classes else f"2^{int(math.log2(rows))}") + note
-    triple = 3 * rows * max(classes, 1) * dtype.itemsize
-    common: dict[str, Any] = {"rows": rows, "inputs": (scores, classes, dtype, *spread), "bytes": triple}
+    size = rows * max(classes, 1) * dtype.itemsize
+    spread = (0.3, 0.1) if group == "dense" else (1.5, 0.5)
+    on_scores = partial(Task, group, case, dtype, rows, (scores, classes, dtype, *spread), 3 * size)
     canonical = group == "canonical"
-    for loss in losses:
-        options = {"canonicalise": True} if canonical else {}
-        yield Task(
-            group, case, loss, dtype, OURS, **common, exact=canonical, early=group != "dense",
-            build=lambda loss=loss, options=options: backward(module_of(loss, classes > 0, **options)),
-        )  # fmt: skip
-        if group == "short":
-            yield Task(
-                group, case, loss, dtype, KERNEL, **common, alone=True, early=False,
-                build=lambda loss=loss: kernel_alone(loss),
-            )  # fmt: skip
-    others: list[tuple[str, str, Any]] = [
-        (loss, "formula", formula(loss, canonical) if classes else scalar_formula(loss)) for loss in losses
-    ]
+    options = {"canonicalise": True} if canonical else {}
+    gib = None if group == "short" else size / GIB
+    tasks = [on_scores(loss, OURS, partial(trained, loss, **options), gib) for loss in losses]
+    if group == "short":
+        tasks += [on_scores(loss, KERNEL, partial(kernel_alone, loss, rows)) for loss in losses]
+    if group in ("dense", "growth"):
+        return tasks
+    peers = [(loss, "formula", formula(loss, canonical)) for loss in losses]
     if group in ("rows", "short"):
-        others.append(("KL", "F.kl_div", divergence))
-    for loss, name, value in others if group != "dense" else ():
-        peer = {**common, "peer": True}
-        yield Task(
-            group, case, loss, dtype, f"{name}, torch.compile", **peer,
-            build=lambda value=value: backward(compiled(value)),
-        )  # fmt: skip
-        if not canonical:
-            yield Task(
-                group, case, loss, dtype, f"{name}, eager", **peer, early=False,
-                build=lambda value=value: backward(value),
-            )  # fmt: skip
+        peers.append(("KL", "F.kl_div", divergence))
+    for loss, name, value in peers:
+        tasks.append(on_scores(loss, f"{name}, torch.compile", lambda value=value: backward(compiled(value))))
+        tasks.append(on_scores(loss, f"{name}, eager", partial(backward, value)))
     if group == "rows" and importlib.util.find_spec("liger_kernel"):
-        peer = {**common, "peer": True}
-        yield Task(group, case, "KL", dtype, "Liger KLDiv", **peer, early=False, build=lambda: backward(liger))
+        tasks.append(on_scores("KL", "Liger KLDiv", partial(backward, liger)))
+    return tasks
 
 
-def linear_tasks(group: str, hidden: int, dtype: torch.dtype, peers: bool) -> Iterator[Task]:
-    classes, loss = SIZES.classes[0], "sinh"
-    case = f"{SIZES.tokens} x {hidden} x {classes}"
-    common: dict[str, Any] = {"rows": SIZES.tokens, "inputs": (heads, classes, dtype, hidden), "early": False}
-    yield Task(group, case, loss, dtype, "four matrix products", **common, build=lambda: products(loss))
-    yield Task(group, case, loss, dtype, OURS, **common, build=lambda: linear(loss))
-    if peers:
-        common["peer"] = True
-        yield Task(
-            group, case, loss, dtype, "formula, torch.compile", **common,
-            build=lambda: linear_by_hand(compiled(formula(loss))),
-        )  # fmt: skip
-        yield Task(
-            group, case, loss, dtype, "formula, eager", **common, build=lambda: linear_by_hand(formula(loss))
-        )  # fmt: skip
+def linear_tasks(group: str, hidden: int) -> list[Task]:
+    """Scores of two heads, which may never exist together."""
+    classes, loss = CLASSES[0], "sinh"
+    case, inputs = f"{TOKENS} x {hidden} x {classes}", (heads, classes, BF16, hidden)
+    on_heads = partial(Task, group, case, BF16, TOKENS, inputs, None, loss)
+    tasks = [
+        on_heads(PRODUCTS, partial(products, loss)),
+        on_heads(OURS, partial(linear, loss), LINEAR_GIB),
+        on_heads("formula, torch.compile", lambda: linear_by_hand(compiled(formula(loss)))),
+        on_heads("formula, eager", lambda: linear_by_hand(formula(loss))),
+    ]
+    return tasks[:2] if group == "growth" else tasks
 
 
-def sparse_tasks(rows: int, classes: int, k: int) -> Iterator[Task]:
-    """Only the student's scores are read: the teacher is small."""
-    case, size = f"{rows} x {classes}, best {k} stored", rows * classes * BF16.itemsize
-    for loss in ("smelu", "exp"):
-        yield Task(
-            "sparse", case, loss, BF16, KERNEL, rows=rows, inputs=(stored, classes, BF16, k), bytes=2 * size,
-            build=lambda loss=loss: with_stored_teacher(loss),
-        )  # fmt: skip
-
-
-def all_tasks() -> Iterator[Task]:
-    """In the order of their importance: ours, then peers, then how it grows."""
-    many, both = ("exp", "sinh"), (BF16, FP32)
-    large = SIZES.classes[0]
-    cases: list[Task] = []
-    for dtype in both:
-        for classes in SIZES.classes:
-            cases += pair_tasks("rows", SIZES.tokens, classes, dtype, many)
-    for classes in SIZES.classes:
-        cases += pair_tasks("canonical", SIZES.tokens, classes, BF16, many, ", log-probabilities")
-    cases += memory_tasks(SIZES.tokens, large)
-    cases += pair_tasks("dense", SIZES.tokens, large, BF16, many, ", small scores")
-    for dtype in both:
-        for rows, classes in SIZES.short:
-            cases += pair_tasks("short", rows, classes, dtype, many)
-    for dtype in both:
-        cases += pair_tasks("scalar", SIZES.scores, 0, dtype, ("sigmoid", "sinh"))
-    cases += linear_tasks("linear", SIZES.hidden, BF16, peers=True)
-    cases += sparse_tasks(SIZES.tokens, large, SIZES.stored)
-    yield from (task for task in cases if not task.peer)
-    yield from (task for task in cases if task.peer)
-    for rows in SIZES.more_rows:
-        yield from (t for t in pair_tasks("growth", rows, large, BF16, ("sinh",)) if not t.peer)
-    for classes in SIZES.more_classes:
-        yield from (t for t in pair_tasks("growth", SIZES.tokens, classes, BF16, ("sinh",)) if not t.peer)
-    for hidden in SIZES.more_hidden:
-        yield from linear_tasks("growth", hidden, BF16, peers=False)
-
-
-def memory_tasks(rows: int, classes: int) -> Iterator[Task]:
-    """What saves memory: the gradient in the place of the scores, or no gradient at all."""
+def special_tasks(rows: int, classes: int) -> list[Task]:
+    """The gradient in the place of the scores, or no gradient at all; teachers of which a few classes are stored."""
     case, size = f"{rows} x {classes}", rows * classes * BF16.itemsize
-    common: dict[str, Any] = {"rows": rows, "inputs": (scores, classes, BF16, 1.5, 0.5)}
-    yield Task(
-        "memory", case, "exp", BF16, "selmatch, overwrite", **common, bytes=3 * size, fresh=True, exact=False,
-        early=False, build=lambda: backward(module_of("exp", overwrite=True)),
-    )  # fmt: skip
-    for loss in ("exp", "sinh"):
-        yield Task(
-            "memory", case, loss, BF16, "selmatch, no gradient", **common, bytes=2 * size,
-            build=lambda loss=loss: forward_only(loss),
-        )  # fmt: skip
+    dense, few = (scores, classes, BF16, 1.5, 0.5), (stored, classes, BF16, STORED)
+    in_place = partial(Task, "memory", f"{case}, in place", BF16, rows, dense, 3 * size)
+    forward = partial(Task, "memory", f"{case}, no gradient", BF16, rows, dense, 2 * size)
+    sparse = partial(Task, "sparse", f"{case}, best {STORED} stored", BF16, rows, few, 2 * size)
+    return [
+        in_place("exp", IN_PLACE, partial(trained, "exp", overwrite=True), 0.0),
+        *(forward(loss, FORWARD, lambda loss=loss: torch.no_grad()(module_of(loss)), 0.0) for loss in ("exp", "sinh")),
+        *(sparse(loss, OURS, partial(trained, loss), size / GIB) for loss in ("exp", "SmeLU")),
+    ]
+
+
+def all_tasks() -> list[Task]:
+    """In the order of their importance."""
+    many, both, large, tasks = ("exp", "sinh"), (BF16, FP32), CLASSES[0], []
+    for dtype in both:
+        for classes in CLASSES:
+            tasks += score_tasks("rows", TOKENS, classes, dtype, *many)
+    for classes in CLASSES:
+        tasks += score_tasks("canonical", TOKENS, classes, BF16, "exp", "sinh(z/4)", note=", log-probabilities")
+    tasks += special_tasks(TOKENS, large)
+    tasks += score_tasks("dense", TOKENS, large, BF16, *many, note=", small scores")
+    for dtype in both:
+        for rows, classes in SHORT:
+            tasks += score_tasks("short", rows, classes, dtype, *many)
+        tasks += score_tasks("scalar", SCORES, 0, dtype, "h = sigmoid", "h = sinh")
+    tasks += linear_tasks("linear", HIDDEN)
+    for rows, classes in [*((rows, large) for rows in MORE_ROWS), *((TOKENS, classes) for classes in MORE_CLASSES)]:
+        tasks += score_tasks("growth", rows, classes, BF16, "sinh")
+    for hidden in MORE_HIDDEN:
+        tasks += linear_tasks("growth", hidden)
+    return sorted(tasks, key=lambda task: task.rank)
 
 
 # ------------------------------------------------------------------------------------------------------------ measuring
 
 
-class Graphics:
-    """Times and memory of a GPU."""
+class Timing(NamedTuple):
+    ms: float
+    host_us: float  # until the call returns
+    late: bool = False  # the GPU began before all was launched: Python is in the time
+
+
+class Machine:
+    """Times and memory of the GPU; those of the processor for tests of this script."""
+
+    #: the GPU waits so long before a step, and at most so long, until all of it is launched
+    SHORTEST_MS, LONGEST_MS = 1.0, 64.0
 
     def __init__(self) -> None:
-        self.swept = torch.empty(1 << 28, dtype=torch.int8, device=DEVICE)
-
-    def settle(self) -> None:
-        torch.cuda.synchronize()
+        self.wait_ms, self.cycles_per_ms = self.SHORTEST_MS, 0.0
+        self.swept = torch.zeros(1 if INTERPRET else 1 << 26, dtype=torch.int32, device=DEVICE)
+        for _ in range(0 if INTERPRET else 2):  # the first launch loads the code
+            self.cycles_per_ms = 1e7 / self.attempt(lambda: torch.cuda._sleep(10_000_000), ()).ms
 
     def tidy(self) -> None:
+        self.wait_ms = self.SHORTEST_MS
         gc.collect()
-        torch.cuda.empty_cache()
+        if not INTERPRET:
+            torch.cuda.empty_cache()
 
-    def once(self, step: Callable[..., Any], given: Any, sweep: bool = True) -> float:
-        if sweep:
-            self.swept.zero_()  # nothing is left in the cache of the GPU
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    def once(self, step: Callable[..., Any], given: Callable[[], Any]) -> Timing:
+        """One step, all of which is launched before the GPU begins, as where Python is ahead of it."""
+        timing = self.attempt(step, given())
+        while timing.late and self.wait_ms < self.LONGEST_MS:
+            self.wait_ms *= 2.0
+            timing = self.attempt(step, given())
+        return timing
+
+    def attempt(self, step: Callable[..., Any], given: Any) -> Timing:
+        if INTERPRET:
+            before = time.perf_counter()
+            step(*given)
+            passed = time.perf_counter() - before
+            return Timing(1e3 * passed, 1e6 * passed)
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self.swept.sum()  # nothing of the step is left in the cache, nor anything that must be written
+        torch.cuda._sleep(int(self.wait_ms * self.cycles_per_ms))
         start.record()
+        before = time.perf_counter()
         step(*given)
+        passed = time.perf_counter() - before
         end.record()
+        late = start.query()
         end.synchronize()
-        return start.elapsed_time(end)
+        return Timing(start.elapsed_time(end), 1e6 * passed, late)
 
     def peak(self, step: Callable[..., Any], given: Any) -> float:
         """Memory above what is there, in GiB."""
-        self.settle()
+        if INTERPRET:
+            return 0.0
+        torch.cuda.synchronize()
         base = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
         step(*given)
-        self.settle()
+        torch.cuda.synchronize()
         return (torch.cuda.max_memory_allocated() - base) / GIB
 
-    def recorded(self, step: Callable[..., Any], sets: list[Any], rounds: int) -> Callable[[], Any]:
+    def recorded(self, step: Callable[..., Any], sets: list[Any]) -> Callable[[], Any]:
         """Steps as one CUDA graph. Results are kept, so that they are written to memory."""
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for given in sets[:2]:
-                step(*given)
-        torch.cuda.current_stream().wait_stream(stream)
-        self.settle()
+        if INTERPRET:
+            return lambda: [step(*given) for given in sets]
+        torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            kept = [step(*given) for _ in range(rounds) for given in sets]
+            kept = [step(*given) for given in sets]
         return lambda: (graph.replay(), len(kept))
-
-
-class Processor:
-    """The same on a processor, for tests of this script."""
-
-    def settle(self) -> None: ...
-
-    def tidy(self) -> None: ...
-
-    def once(self, step: Callable[..., Any], given: Any, sweep: bool = True) -> float:
-        start = time.perf_counter()
-        step(*given)
-        return 1e3 * (time.perf_counter() - start)
-
-    def peak(self, step: Callable[..., Any], given: Any) -> float:
-        step(*given)
-        return 0.0
-
-    def recorded(self, step: Callable[..., Any], sets: list[Any], rounds: int) -> Callable[[], Any]:
-        return lambda: [step(*given) for _ in range(rounds) for given in sets]
 
 
 @dataclass
 class Row:
+    """What is known of a task in the end."""
+
     group: str
     case: str
     loss: str
     dtype: str
     what: str
-    how: str = "step"  # or "graph": replayed, without the time of Python
+    must: float | None
+    aim: float | None
+    memory_must: float | None
     ms: float | None = None
+    host_us: float | None = None
     floor_ms: float | None = None
     ratio: float | None = None
+    verdict: str = ""
     memory_gib: float | None = None
     repetitions: int = 0
-    must: float | None = None
-    aim: float | None = None
     error: float | None = None  # of the gradient, relative, in the first rows
     note: str = ""
 
@@ -515,25 +438,24 @@ class Row:
 class Benchmark:
     def __init__(self, options: argparse.Namespace, start: float) -> None:
         self.options, self.start = options, start
-        self.machine: Any = Processor() if INTERPRET else Graphics()
+        self.machine = Machine()
         self.rows: list[Row] = []
         self.held: tuple[Any, Any] = (None, None)
         self.products: dict[str, float] = {}
-        n = SIZES.copy
-        a, b = (torch.empty(n, dtype=BF16, device=DEVICE).normal_() for _ in range(2))
-        ms, _ = self.median(lambda: b.copy_(a), tuple)
-        self.rate = 4 * n / ms * 1e3  # bytes per second, read and written
+        a, b = (torch.empty(COPIED, dtype=BF16, device=DEVICE).normal_() for _ in range(2))
+        ms = statistics.median(timing.ms for timing in self.timings(lambda: b.copy_(a), tuple))
+        self.rate = 4 * COPIED / ms * 1e3  # bytes per second, read and written
         print(f"copy {self.rate / 1e12:.3f} TB/s, after {self.elapsed():.0f} s", flush=True)
 
     def elapsed(self) -> float:
         return time.monotonic() - self.start
 
-    def median(self, step: Callable[..., Any], given: Callable[[], Any], sweep: bool = True) -> tuple[float, int]:
+    def timings(self, step: Callable[..., Any], given: Callable[[], Any], least: int = 7) -> list[Timing]:
         for _ in range(2):
             step(*given())
-        first = self.machine.once(step, given(), sweep)
-        count = 3 if self.options.quick or first > 50.0 else max(7, min(25, int(100.0 / first)))
-        return statistics.median(self.machine.once(step, given(), sweep) for _ in range(count)), count
+        first = self.machine.once(step, given).ms
+        count = 3 if self.options.quick else max(least, min(25, int(100.0 / first)))
+        return [self.machine.once(step, given) for _ in range(count)]
 
     def inputs(self, task: Task) -> Any:
         key = (task.inputs, task.rows)
@@ -544,118 +466,98 @@ class Benchmark:
         return self.held[1]
 
     def run(self, task: Task) -> None:
-        row = Row(task.group, task.case, task.loss, NAMES[task.dtype], task.what, "graph" if task.alone else "step")
-        if task.what == (KERNEL if task.group in ("short", "sparse") else OURS):
-            row.must, row.aim = ASKED.get((task.group, task.loss, row.dtype), (None, None))
+        row = Row(task.group, task.case, task.loss, NAMES[task.dtype], task.what, *task.asked, task.gib)
         self.rows.append(row)
         if self.elapsed() > self.options.deadline:
             row.note = "not run: time"
             return
         try:
             self.measure(task, row)
-        except torch.OutOfMemoryError:
-            row.note = "out of memory"
-            self.held = (None, None)
         except Exception as error:
             row.note = f"{type(error).__name__}: {error}".replace("\n", " ").replace("|", "/")[:160]
             self.held = (None, None)
-        place = f"{row.case} {row.loss} {row.dtype} {row.what}"
-        print(f"{self.elapsed():4.0f} s  {place}: {cell(row)} {row.note}", flush=True)
-        self.save()
+        place = f"{label(row)}, {row.what}: {shown(row.ms, '.4g')} ms, {times(row)} {row.verdict}"
+        print(f"{self.elapsed():4.0f} s  {place} {row.note}", flush=True)
+        self.options.out.write_text(json.dumps(self.report(), indent=1) + "\n")
         with contextlib.suppress(RuntimeError):  # a GPU that has failed fails in every row from there on
             self.machine.tidy()
 
     def measure(self, task: Task, row: Row) -> None:
-        inputs = self.inputs(task)
-        row.floor_ms = self.products.get(task.case) if task.bytes is None else task.bytes / self.rate * 1e3
-        step = task.build()
+        inputs, step, notes, launches = self.inputs(task), task.build(), [], 1
 
-        def given() -> Any:
-            return (inputs[0].clone(), *inputs[1:]) if task.fresh else inputs
+        def given() -> Any:  # in place, scores are lost, and must be computed
+            return (inputs[0].clone(), *inputs[1:]) if task.what == IN_PLACE else inputs
 
         result = step(*given())
-        if task.exact is not None:
+        if task.ours and task.what != FORWARD:
             row.error = error_of(task, inputs, result)
-            if not row.error < 0.02:
-                row.note = f"wrong gradient: {row.error:.2g}"
+            notes += [f"wrong gradient: {row.error:.2g}"] * (not row.error < 0.02)
         del result
         row.memory_gib = self.machine.peak(step, given())
-        if task.alone:
-            row.ms, row.repetitions = self.replayed(task, step, inputs)
-        else:
-            row.ms, row.repetitions = self.median(step, given)
-        if task.what == "four matrix products":
-            self.products[task.case] = row.floor_ms = row.ms
+        notes += ["too much memory"] * (task.gib is not None and row.memory_gib > task.gib + SUMS_GIB)
+        if task.what == KERNEL:  # several sets of inputs, so that none is found in the cache of the GPU
+            sets = [inputs, *(task.make() for _ in range(1 if INTERPRET else 5))] * (1 if INTERPRET else 4)
+            step, given, launches = self.machine.recorded(step, sets), tuple, len(sets)
+        timings = self.timings(step, given, 3 if task.what.endswith("eager") else 7)
+        notes += ["with the time of Python"] * any(timing.late for timing in timings)
+        row.repetitions, row.note = len(timings), "; ".join(notes)
+        row.ms = statistics.median(timing.ms for timing in timings) / launches
+        row.host_us = None if launches > 1 else statistics.median(timing.host_us for timing in timings)
+        if task.what == PRODUCTS:
+            self.products[task.case] = row.ms
+        row.floor_ms = self.products.get(task.case) if task.bytes is None else task.bytes / self.rate * 1e3
         row.ratio = row.ms / row.floor_ms if row.floor_ms else None
-        if (row.ms < 1.0 or task.group == "short") and not (task.alone or task.fresh or "Liger" in task.what):
-            again = Row(**{**asdict(row), "how": "graph", "memory_gib": None, "error": None})
-            self.rows.append(again)
-            try:
-                again.ms, again.repetitions = self.replayed(task, step, inputs)
-                again.ratio = again.ms / row.floor_ms if row.floor_ms else None
-            except Exception as error:
-                again.ms = again.ratio = None
-                again.note = f"no graph: {type(error).__name__}: {error}".replace("\n", " ").replace("|", "/")[:120]
-
-    def replayed(self, task: Task, step: Callable[..., Any], inputs: Any) -> tuple[float, int]:
-        """The time of one step among many with inputs of their own, so that none is found in the cache of the GPU."""
-        sets = [inputs, *(task.make() for _ in range(1 if INTERPRET else 5))]
-        rounds = 4 if (task.bytes or 0) < 1 << 28 else 1
-        replay = self.machine.recorded(step, sets, rounds)
-        ms, count = self.median(replay, tuple, sweep=False)
-        return ms / (rounds * len(sets)), count
-
-    def save(self) -> None:
-        self.options.out.write_text(json.dumps(self.report(), indent=1) + "\n")
+        if row.ratio and row.must and row.aim:
+            row.verdict = "missed" if row.ratio > row.must else "met" if row.ratio > row.aim else "aim met"
 
     def report(self) -> dict[str, Any]:
-        cuda = None if INTERPRET else torch.cuda.get_device_properties(0)
+        import numpy
+        import triton
+
+        versions = {module.__name__: module.__version__ for module in (sm, numpy, torch, triton)}
         return {
-            "machine": platform.processor() if cuda is None else cuda.name,
-            "processors": 0 if cuda is None else cuda.multi_processor_count,
+            "machine": "Triton's interpreter" if INTERPRET else torch.cuda.get_device_name(),
             "date": time.strftime("%Y-%m-%d", time.gmtime()),
-            "versions": versions(),
+            "versions": {**versions, "python": platform.python_version(), "cuda": str(torch.version.cuda)},
             "copy_tb_per_s": self.rate / 1e12,
             "seconds": round(self.elapsed(), 1),
             "rows": [asdict(row) for row in self.rows],
         }
 
 
-def versions() -> dict[str, str]:
-    import triton
-
-    return {
-        "selmatch": sm.__version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "torch": torch.__version__,
-        "triton": triton.__version__,
-        "cuda": str(torch.version.cuda),
-    }
-
-
-def error_of(task: Task, inputs: Any, gradient: torch.Tensor) -> float:
+def error_of(task: Task, inputs: Any, result: Any) -> float:
     """How far the gradient is from that of the formulas in double precision, in the first rows."""
-    few = slice(0, 4 if task.inputs[1] else 4096)
-    x, y = inputs[0].detach()[few].double().requires_grad_(), inputs[1][few].double()
-    loss = module_of(task.loss, task.inputs[1] > 0, reduction="sum", canonicalise=bool(task.exact), kernels=False)
-    expected = backward(loss)(x, y) / task.rows
-    return ((gradient.detach()[few].double() - expected).norm() / expected.norm()).item()
+    few = slice(0, 16 if task.inputs[1] else 4096)
+    head = None
+    if task.inputs[0] is heads:
+        hidden, head, teacher_hidden, teacher_head = (z.detach() for z in inputs)
+        inputs, result = (hidden @ head.t(), teacher_hidden @ teacher_head.t()), result[0]
+    x, y = inputs
+    if isinstance(y, TopKTeacher):
+        y = TopKTeacher(y.indices[few], y.scores[few].double(), y.log_sum_exp[few].double(), y.classes)
+    else:
+        y = y[few].double()
+    exact = trained(task.loss, reduction="sum", canonicalise=task.group == "canonical", kernels=False)
+    expected = exact(x.detach()[few].double().requires_grad_(), y) / task.rows
+    found = result.detach()[few].double()
+    if head is None:
+        return ((found - expected).norm() / expected.norm()).item()
+    # products of other shapes round some scores otherwise, which is much to steep losses: most rows must agree
+    expected = expected @ head.double()
+    return ((found - expected).norm(dim=-1) / expected.norm(dim=-1)).median().item()
 
 
 # --------------------------------------------------------------------------------------------------- compile beforehand
 
 
 def wanted(options: argparse.Namespace) -> list[Task]:
-    return [task for task in all_tasks() if task.group in options.only and not (options.quick and task.peer)]
+    """The tasks of some groups; quickly, without peers."""
+    return [task for task in all_tasks() if task.group in options.only and not (options.quick and task.rank[1])]
 
 
 def to_compile(options: argparse.Namespace) -> list[Task]:
-    tasks: dict[Any, Task] = {}
-    for task in wanted(options):
-        if task.early:
-            tasks.setdefault(task.key, task)
-    return list(tasks.values())
+    tasks = {task.code: task for task in reversed(wanted(options)) if task.code is not None}
+    return list(reversed(tasks.values()))
 
 
 def compile_some(options: argparse.Namespace) -> None:
@@ -664,7 +566,7 @@ def compile_some(options: argparse.Namespace) -> None:
         with contextlib.suppress(FileExistsError):
             (options.worker / str(i)).touch(exist_ok=False)
             try:
-                task.build()(*task.make_small())
+                task.build()(*task.make(small=True))
             except Exception as error:  # it will be seen again, and noted, when it is measured
                 print(f"compiling {task.case} {task.what}: {type(error).__name__}: {str(error)[:200]}", flush=True)
             gc.collect()
@@ -688,162 +590,140 @@ def compile_beforehand(options: argparse.Namespace, start: float) -> None:
 
 # --------------------------------------------------------------------------------------------------------------- tables
 
+#: columns of the table, and where their rows are found: the name, and the loss where it is not the same
+PEERS = {
+    "compiled": ("formula, torch.compile", None),
+    "eager": ("formula, eager", None),
+    "KL, compiled": ("F.kl_div, torch.compile", "KL"),
+    "KL, eager": ("F.kl_div, eager", "KL"),
+    "KL, Liger": ("Liger KLDiv", "KL"),
+}
+
 
 def table(head: list[str], lines: list[list[str]]) -> str:
-    """A table in Markdown; columns of numbers to the right."""
-    rule = ["--:" if all(numeric(line[i]) for line in lines) else "---" for i in range(len(head))]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [head, rule, *lines])
-
-
-def numeric(cell: str) -> bool:
-    return not cell or cell.replace(".", "", 1).isdigit()
+    """A table in Markdown without empty columns; all but the first to the right."""
+    rule = ["--:" if i else "---" for i in range(len(head))]
+    if not lines:
+        return "None measured."
+    filled = [i for i in range(len(head)) if any(line[i] for line in lines)]
+    return "\n".join(f"| {' | '.join(line[i] for i in filled)} |" for line in [head, rule, *lines])
 
 
 def shown(x: float | None, form: str) -> str:
     return "" if x is None else format(x, form)
 
 
-HEAD = ["case", "loss", "dtype", "what", "how", "ms", "floor ms", "x floor", "must", "aim", "GiB", "note"]
-
-
-def cells(row: Row) -> list[str]:
-    verdict = ""
-    if row.ratio is not None and row.must is not None and row.aim is not None:
-        verdict = "missed" if row.ratio > row.must else "met" if row.ratio > row.aim else "aim met"
-    numbers = [
-        shown(row.ms, ".4f"), shown(row.floor_ms, ".4f"), shown(row.ratio, ".2f"),
-        shown(row.must, "g"), shown(row.aim, "g"), shown(row.memory_gib, ".2f"),
-    ]  # fmt: skip
-    note = "; ".join(filter(None, (verdict, row.note)))
-    return [row.case, row.loss, row.dtype, row.what, row.how, *numbers, note]
-
-
-def summary(report: dict[str, Any]) -> str:
-    v = report["versions"]
-    return (
-        f"{report['machine']}, {report['date']}, torch {v['torch']}, triton {v['triton']}, Python {v['python']}; "
-        f"copy rate {report['copy_tb_per_s']:.2f} TB/s."
-    )
-
-
-def cell(row: Row | None) -> str:
+def times(row: Row | None) -> str:
+    """How many times the floor."""
     if row is None:
         return ""
-    if row.ms is None:
-        return row.note.partition(":")[0] or "failed"
-    return f"{row.ms:.3g} ms" if row.ratio is None else f"{row.ms:.3g} ms, {row.ratio:.2f}x"
+    return (row.note.partition(":")[0] or "no floor") if row.ratio is None else f"{row.ratio:.2f}x"
+
+
+def label(row: Row) -> str:
+    return f"{row.case}, {row.loss}, {row.dtype}"
+
+
+def goal(row: Row) -> list[str]:
+    """What is asked for, and whether it is there."""
+    return ["", ""] if row.must is None else [f"{row.must:g}/{row.aim:g}x", row.verdict or "not run"]
+
+
+def find(rows: list[Row], like: Row, what: str, loss: str | None = None) -> Row | None:
+    """The row of the same group and case with something else."""
+    key = (like.group, like.case, like.dtype, what, loss or like.loss)
+    return next((row for row in rows if (row.group, row.case, row.dtype, row.what, row.loss) == key), None)
+
+
+def steps_table(rows: list[Row]) -> str:
+    """Whole steps; KL, which knows no regions, stands for what users have today."""
+    ours = [row for row in rows if row.what.startswith(OURS) and row.what != KERNEL and row.group != "growth"]
+    shown_peers = [name for name in PEERS if name != "KL, eager"]  # no wider than a page
+    lines = [
+        [label(row), shown(row.floor_ms, ".3g"), *goal(row), times(row)]
+        + [times(find(rows, row, *PEERS[name])) for name in shown_peers]
+        for row in sorted(ours, key=lambda row: GROUPS.index(row.group))
+    ]
+    return table(["case", "floor, ms", "goal/aim", "", "selmatch", *shown_peers], lines)
+
+
+def faster_peers(rows: list[Row]) -> list[str]:
+    pairs = [(row, find(rows, row, *place)) for row in rows if row.what == OURS for place in PEERS.values()]
+    return [f"  {label(a)}: {times(b)} by {b.what}" for a, b in pairs if b and a.ms and b.ms and b.ms < a.ms]
+
+
+def memory_table(rows: list[Row]) -> str:
+    lines: dict[str, list[str]] = {}
+    for row in rows:
+        if row.memory_must is not None and row.group not in ("growth", "dense", "canonical"):
+            found = [row, *(find(rows, row, PEERS[name][0]) for name in ("compiled", "eager"))]
+            cells = [f"{row.memory_must:.2f}", *(shown(x and x.memory_gib, ".2f") for x in found)]
+            lines.setdefault(f"{row.case}, {row.dtype}", cells)
+    return table(["case", "goal", "selmatch", "compiled", "eager"], [[x, *cells] for x, cells in lines.items()])
+
+
+def short_table(rows: list[Row]) -> str:
+    lines = []
+    for row in (row for row in rows if row.what == KERNEL):
+        step = find(rows, row, OURS)
+        floor, host = shown(row.floor_ms and 1e3 * row.floor_ms, ".1f"), shown(step and step.host_us, ".0f")
+        lines.append([label(row), floor, *goal(row), times(row), times(step), host])
+    return table(["case", "floor, us", "goal/aim", "", "kernel", "step", "host, us"], lines)
+
+
+def growth_table(rows: list[Row]) -> str:
+    """What was measured of q = sinh in bf16, by size."""
+    grown = {
+        tuple(map(int, row.case.split(" x "))): row
+        for row in rows
+        if (row.what, row.loss, row.dtype) == (OURS, "sinh", "bf16") and row.group in ("growth", "rows", "linear")
+    }
+    lines = [
+        [row.case, shown(row.floor_ms, ".3g"), shown(row.ms, ".3g"), times(row)]
+        for _, row in sorted(grown.items(), key=lambda item: (len(item[0]), item[0]))
+    ]
+    return table(["rows x classes, or rows x hidden x classes", "floor, ms", "selmatch, ms", "x floor"], lines)
+
+
+def host_times(rows: list[Row]) -> str:
+    """The least and the most that steps take of the host, by who made them."""
+    parts = []
+    for name in (OURS, "torch.compile", "eager"):
+        found = [row.host_us for row in rows if row.what.endswith(name) and row.host_us is not None]
+        parts += [f"{name} {min(found):.0f} to {max(found):.0f}"] if found else []
+    return f"Host time of a step, in microseconds: {'; '.join(parts)}."
 
 
 def markdown(report: dict[str, Any]) -> str:
     """What docs/performance.md shows."""
-    rows = [Row(**row) for row in report["rows"]]
-    parts = [summary(report), against_peers(rows), "Memory above the inputs, GiB:", memory_table(rows)]
-    parts += ["Short rows, with and without Python and the small launches around the kernel:", launches_table(rows)]
-    parts += ["How it grows (q = sinh, bf16):", growth_table(rows)]
+    rows, v = [Row(**row) for row in report["rows"]], report["versions"]
+    parts = [
+        f"{report['machine']}, {report['date']}, torch {v['torch']}, triton {v['triton']}, Python {v['python']}; "
+        f"copy rate {report['copy_tb_per_s']:.2f} TB/s.",
+        "### Steps, in times of the floor", steps_table(rows), host_times(rows),
+        "### Memory above the inputs, in GiB", memory_table(rows), "### Short rows", short_table(rows),
+        "### How it grows (q = sinh, bf16)", growth_table(rows),
+    ]  # fmt: skip
     missing = [row for row in rows if row.ms is None]
     if missing:
         parts.append(f"{len(missing)} of {len(rows)} rows were not measured: {missing[0].note}.")
     return "\n\n".join(parts)
 
 
-def find(rows: list[Row], **fields: str) -> Row | None:
-    return next((row for row in rows if all(getattr(row, name) == x for name, x in fields.items())), None)
-
-
-def settings(rows: list[Row], *groups: str) -> list[tuple[str, str, str, str]]:
-    """Group, case, loss and dtype of what we measured of ourselves, each once."""
-    return list(
-        dict.fromkeys(
-            (row.group, row.case, row.loss, row.dtype)
-            for row in rows
-            if row.group in groups and row.what.startswith(OURS)
-        )
-    )
-
-
-#: columns of the table, and where their rows are found: the name, and the loss where it is not the same
-PEERS = {
-    "torch.compile": ("formula, torch.compile", None),
-    "eager": ("formula, eager", None),
-    "KL, compile": ("F.kl_div, torch.compile", "KL"),
-    "KL, eager": ("F.kl_div, eager", "KL"),
-    "Liger KL": ("Liger KLDiv", "KL"),
-}
-
-
-def peers_of(rows: list[Row], ours: Row) -> list[Row | None]:
-    """The same formula in PyTorch; KL, which knows no regions, stands for what users have today."""
-    here = {"group": ours.group, "case": ours.case, "dtype": ours.dtype, "how": ours.how}
-    return [find(rows, what=what, loss=loss or ours.loss, **here) for what, loss in PEERS.values()]
-
-
-def against_peers(rows: list[Row]) -> str:
-    lines = []
-    for ours in rows:
-        shows = ours.how == "graph" and ours.what == OURS if ours.group == "short" else ours.how == "step"
-        if shows and ours.what.startswith(OURS) and ours.group != "growth":
-            case = ours.case + ours.what.removeprefix(OURS)
-            floor = shown(ours.floor_ms, ".3g")
-            lines.append([case, ours.loss, ours.dtype, floor, cell(ours), *map(cell, peers_of(rows, ours))])
-    head = ["case", "q or h", "dtype", "floor ms", "selmatch", *PEERS]
-    filled = [i for i in range(len(head)) if i < 5 or any(line[i] for line in lines)]
-    return table([head[i] for i in filled], [[line[i] for i in filled] for line in lines])
-
-
-def slower_than_peers(rows: list[Row]) -> list[str]:
-    """Where somebody else is faster."""
-    return [
-        f"{ours.case} {ours.loss} {ours.dtype} {ours.how} ({peer.what})"
-        for ours in rows
-        if ours.what == OURS and ours.ms is not None  # whole steps: peers have no kernel alone
-        for peer in peers_of(rows, ours)
-        if peer is not None and peer.ms is not None and peer.ms < ours.ms
-    ]
-
-
-def memory_table(rows: list[Row]) -> str:
-    kinds = [OURS, "selmatch, overwrite", "formula, torch.compile", "formula, eager"]
-    lines = []
-    for group, case, loss, dtype in settings(rows, "rows", "linear"):
-        near = [row for row in rows if row.group in (group, "memory")]
-        found = [find(near, case=case, loss=loss, dtype=dtype, how="step", what=what) for what in kinds]
-        lines.append([case, loss, dtype, *("" if row is None else shown(row.memory_gib, ".2f") for row in found)])
-    return table(["case", "q", "dtype", *kinds], lines)
-
-
-def launches_table(rows: list[Row]) -> str:
-    lines = []
-    for group, case, loss, dtype in settings(rows, "short"):
-        here = {"group": group, "case": case, "loss": loss, "dtype": dtype}
-        kinds = ((OURS, "step"), (OURS, "graph"), (KERNEL, "graph"))
-        found = [find(rows, what=what, how=how, **here) for what, how in kinds]
-        lines.append([case, loss, dtype, *map(cell, found)])
-    return table(["case", "q", "dtype", "a step", "a step in a CUDA graph", "the kernel"], lines)
-
-
-def growth_table(rows: list[Row]) -> str:
-    lines = []
-    for group, case, loss, dtype in settings(rows, "growth"):
-        here = {"group": group, "case": case, "loss": loss, "dtype": dtype, "what": OURS}
-        step, graph = find(rows, how="step", **here), find(rows, how="graph", **here)
-        lines.append([case, shown(step.floor_ms if step else None, ".3g"), cell(step), cell(graph)])
-    return table(["rows x classes, or rows x hidden x classes", "floor ms", "a step", "in a CUDA graph"], lines)
-
-
 def between_marks(page: str, text: str) -> str:
     """A page with a text between its marks."""
-    before, mark, rest = page.partition("<!-- table -->")
-    _, end, after = rest.partition("<!-- end -->")
-    if not (mark and end):
-        raise ValueError("gpu.py: the page must have the marks <!-- table --> and <!-- end -->.")
-    return f"{before}{mark}\n\n{text}\n\n{end}{after}"
+    marks = "<!-- table -->", "<!-- end -->"
+    found = re.fullmatch("(.*{}).*({}.*)".format(*marks), page, flags=re.DOTALL)
+    if found is None:
+        raise ValueError(f"gpu.py: the page must have the marks {marks[0]} and {marks[1]}.")
+    return f"{found[1]}\n\n{text}\n\n{found[2]}"
 
 
 # ----------------------------------------------------------------------------------------------------------------- main
 
 
-def groups(text: str) -> tuple[str, ...]:
-    chosen = tuple(text.split(","))
+def groups(text: str) -> list[str]:
+    chosen = text.split(",")
     unknown = [name for name in chosen if name not in GROUPS]
     if unknown:
         raise argparse.ArgumentTypeError(f"there is no group {unknown[0]!r}; there are: {', '.join(GROUPS)}")
@@ -890,12 +770,11 @@ def main() -> None:
     benchmark = Benchmark(options, start)
     for task in wanted(options):
         benchmark.run(task)
-    benchmark.save()
-    print(f"\n{summary(benchmark.report())}\n\n{table(HEAD, [cells(row) for row in benchmark.rows])}\n")
-    missed = [row for row in benchmark.rows if row.ratio and row.must and row.ratio > row.must]
-    unmeasured = [row for row in benchmark.rows if row.must and row.ratio is None]
-    print(f"after {benchmark.elapsed():.0f} s; missed: {len(missed)}, not measured: {len(unmeasured)}")
-    print("faster peers:", "; ".join(slower_than_peers(benchmark.rows)) or "none")
+    rows = benchmark.rows
+    print(f"\n{markdown(benchmark.report())}\n\nafter {benchmark.elapsed():.0f} s")
+    print("missed:", *(f"  {label(row)}: {times(row)}" for row in rows if row.verdict == "missed"), sep="\n")
+    print("noted:", *(f"  {label(row)}, {row.what}: {row.note}" for row in rows if row.note), sep="\n")
+    print("faster peers:", *faster_peers(rows), sep="\n")
 
 
 if __name__ == "__main__":

@@ -33,11 +33,12 @@ def main() -> None:
     rows = forms.module_of(forms.key_of(potential))
     scores = forms.module_of(forms.key_of(sm.Sigmoid().affine(alpha=2.0)))
     for capability in (80, 90, 100):
-        tiles = {"SEGMENTS": 3, "SLOTS": 4, "TILES": 8, "R": 1, "T": 128, "V": 4, "UNROLL": 1}
+        tiles = {"SEGMENTS": 3, "SLOTS": 4, "TILES": 8, "T": 128, "V": 4}
         compile_for(rows.long_rows, capability, **ROWS, **tiles)
-        stored = {name: ROWS[name] for name in ("GAMMA", "ANCHOR", "CANONICAL", "WITH_GRADIENT")}
-        compile_for(rows.sparse_rows, capability, **stored, **tiles)
-        compile_for(rows.short_rows, capability, CLASSES=17, ZERO_IS_HARMLESS=True, **ROWS, ROWS=8, COLUMNS=32)
+        stored = {name: ROWS[name] for name in ("GAMMA", "ANCHOR", "WITH_GRADIENT")}
+        for canonical in (False, True):
+            compile_for(rows.sparse_rows, capability, **stored, CANONICAL=canonical, **tiles)
+        compile_for(rows.short_rows, capability, CLASSES=17, ZERO_IS_HARMLESS=True, **ROWS, ROWS=8, FEW=2, COLUMNS=32)
         flags = {"HAS_MASK": True, "SCALE_EACH": True, "REDUCE": True, "WITH_GRADIENT": True}
         compile_for(scores.scored, capability, **flags, PAIRED=True, TILES=4, TILE=1024, VECTOR=8)
         compile_for(multiplying.rows_times, capability, SIZE=1024, IN_PLACE=True)

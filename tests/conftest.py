@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import warnings
 
 import hypothesis
 import jax
@@ -69,3 +71,24 @@ ARRAYS = {
 def array(request):
     """Makes an array of each library from numbers."""
     return ARRAYS[request.param]
+
+
+@pytest.fixture(scope="session")
+def parts_of_torch():
+    """PyTorch imports these on first use, and one warns of the other: not ours to mend, so done before any test."""
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        for name in ("torch._decomp.decompositions_for_jvp", "torch._inductor.compile_fx"):
+            importlib.import_module(name)
+
+
+@pytest.fixture
+def compiled(parts_of_torch):
+    """Compiles a function whole, and refuses to compile it again."""
+
+    def compile_whole(function, backend="aot_eager", **options):
+        torch._dynamo.reset()
+        return torch.compile(function, fullgraph=True, backend=backend, **options)
+
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        yield compile_whole
+    torch._dynamo.reset()

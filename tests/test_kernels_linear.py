@@ -1,8 +1,5 @@
 """The loss between two linear heads, by PyTorch's formulas: the numbers of all scores at once, without all scores."""
 
-import importlib
-import warnings
-
 import pytest
 import torch
 from torch.nn.functional import linear
@@ -10,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import selmatch as sm
 from selmatch.kernels import operators
-from selmatch.kernels.linear import _CHUNK_BYTES, _chunk_rows, _Head, linear_matching_loss
+from selmatch.kernels.linear import _CHUNK_BYTES, _chunk_rows, _Head, _parts, _whole, linear_matching_loss
 from selmatch.torch import MatchingLoss, matching_loss
 
 SINH = sm.CompositeSoftmax(sm.Sinh().affine(alpha=0.5), gamma=2.0)
@@ -24,13 +21,7 @@ LOSSES = [
 ]
 SHAPE = (3, 7)
 
-
-@pytest.fixture(scope="module", autouse=True)
-def parts_of_torch():
-    """PyTorch imports these on first use, and one warns of the other: not ours to mend, so done before any test."""
-    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-        for name in ("torch._decomp.decompositions_for_jvp", "torch._inductor.compile_fx"):
-            importlib.import_module(name)
+pytestmark = pytest.mark.usefixtures("parts_of_torch")
 
 
 @pytest.fixture
@@ -182,6 +173,22 @@ def test_half_gradients_do_not_vanish_in_a_mean():
         assert ((a.double() / 2.0**14 - b).norm() / b.norm()) < 2e-3
 
 
+@pytest.mark.parametrize("counted", [70_000, 3], ids=["all rows", "few of them"])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_half_gradients_of_many_rows_do_not_overflow(counted, reduction):
+    given = arguments(torch.float16, shape=(70_000,))
+    given["hidden"] = given["hidden"].detach().abs().add_(1.0).requires_grad_()
+    given["teacher_bias"] = given["teacher_bias"] + torch.linspace(-4.0, 4.0, 11, dtype=torch.float16)
+    where = torch.arange(70_000) < counted
+    wide = {name: x.detach().double().requires_grad_(x.requires_grad) for name, x in given.items()}
+    options = {"loss": SINH, "where": where, "reduction": reduction, "chunk": 8192}
+    small = 1e-4 if reduction == "sum" else 1.0
+    found = value_and_gradients(small * linear_matching_loss(**given, **options), given)
+    expected = value_and_gradients(small * linear_matching_loss(**wide, **options), wide)
+    for a, b in zip(found[2:], expected[2:], strict=True):
+        assert ((a.double() - b).norm() / b.norm()) < 1e-2
+
+
 def test_autocast_is_that_of_linear_layers():
     given = arguments(torch.float32)
     with torch.autocast("cpu", dtype=torch.float16):
@@ -222,16 +229,27 @@ def test_chunks_are_equal_and_fit_a_budget(rows, classes, dtype, expected):
 
 
 @pytest.mark.parametrize("loss", [sm.MatchingLoss(SINH), MatchingLoss(sm.CompositeSoftmax())], ids=["loss", "module"])
-def test_compiles_whole(given, loss):
+def test_compiles_whole(given, loss, compiled):
     def function(given, where):
         return 2.0 * linear_matching_loss(**given, loss=loss, where=where, chunk=12)
 
     where = torch.arange(21).reshape(SHAPE) % 4 != 1
-    torch._dynamo.reset()
-    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
     expected = value_and_gradients(function(given, where), given)
-    assert_same(value_and_gradients(compiled(given, where), given), expected)
-    torch._dynamo.reset()
+    assert_same(value_and_gradients(compiled(function)(given, where), given), expected)
+
+
+def test_equal_losses_are_compiled_once(given, compiled, monkeypatch):
+    """Code that is being compiled hands a loss over by its parts, also where kernels are looked for."""
+    monkeypatch.setattr(operators, "interpreted", True)
+    function = compiled(lambda loss: linear_matching_loss(**given, loss=loss))
+    for gamma in (2.0, 2.0):
+        loss = sm.MatchingLoss(sm.CompositeSoftmax(sm.Sinh().affine(alpha=0.5), gamma=gamma))
+        assert_same([function(loss)], [dense(given, SINH)], 1e-11)
+
+
+@pytest.mark.parametrize("loss", LOSSES[:3], ids=lambda value: repr(value).split(" at 0x")[0])
+def test_a_potential_is_the_same_from_its_parts(loss):
+    assert _whole(_parts(loss.potential)) == loss.potential
 
 
 # -------------------------------------------------------------------------------------------------------------- errors

@@ -1,12 +1,10 @@
 """Losses are PyTorch citizens: autograd to any order, torch.func, torch.compile, export, autocast, any tensor."""
 
 import copy
-import importlib
 import math
 import pickle
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pytest
@@ -28,25 +26,7 @@ SIGMOID = sm.MatchingLoss(sm.Sigmoid().affine(alpha=2.0, beta=1.5))
 CAPPED = sm.MatchingLoss(sm.Sinh().capped(-1.5, 2.0))
 SOFTMAX = sm.MatchingLoss(sm.CompositeSoftmax(sm.Exp().affine(alpha=0.5), gamma=0.7, rho=(0.5, 1.0, 2.0)))
 
-
-@pytest.fixture(scope="module", autouse=True)
-def parts_of_torch():
-    """PyTorch imports these on first use, and one warns of the other: not ours to mend, so done before any test."""
-    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-        for name in ("torch._decomp.decompositions_for_jvp", "torch._inductor.compile_fx"):
-            importlib.import_module(name)
-
-
-@pytest.fixture
-def compiled():
-    """Compiles a function whole, without what earlier tests have left behind."""
-
-    def compile_whole(function, backend="aot_eager", **options):
-        torch._dynamo.reset()
-        return torch.compile(function, fullgraph=True, backend=backend, **options)
-
-    yield compile_whole
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("parts_of_torch")
 
 
 def tensors(loss, pairs=generic_pairs, dtype=torch.float64, **options):

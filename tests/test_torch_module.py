@@ -1,14 +1,12 @@
 """Losses as modules of PyTorch: the core's numbers in any loop, compiled, moved, saved, trained, on many devices."""
 
 import copy
-import importlib
 import io
 import json
 import math
 import pickle
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import jax
@@ -46,26 +44,7 @@ NESTED = [
 ALL = [*LOSSES, *map(sm.MatchingLoss, NESTED)]
 FEW = [sm.MatchingLoss(potential) for potential in (SIGMOID, SOFTMAX, LOG, NESTED[0])]
 
-
-@pytest.fixture(scope="module", autouse=True)
-def parts_of_torch():
-    """PyTorch imports these on first use, and one warns of the other: not ours to mend, so done before any test."""
-    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-        for name in ("torch._decomp.decompositions_for_jvp", "torch._inductor.compile_fx"):
-            importlib.import_module(name)
-
-
-@pytest.fixture
-def compiled():
-    """Compiles a function whole, and refuses to compile it again."""
-
-    def compile_whole(function, backend="aot_eager", **options):
-        torch._dynamo.reset()
-        return torch.compile(function, fullgraph=True, backend=backend, **options)
-
-    with torch._dynamo.config.patch(error_on_recompile=True):
-        yield compile_whole
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("parts_of_torch")
 
 
 class NoSynchronisation(TorchDispatchMode):
@@ -654,8 +633,6 @@ def test_two_processes_give_the_gradient_of_one(tmp_path):
 class StandIn:
     """What kernels promise, computed by the core."""
 
-    FEW_CLASSES = 1024
-
     def __init__(self, applies=True):
         self.possible, self.calls = applies, []
 
@@ -663,7 +640,7 @@ class StandIn:
         self.potential = potential
         return None if potential == sm.Tan() else "form"
 
-    def refusal(self, form, s_hat, s, numbers, present):
+    def refusal(self, form, s_hat, s, numbers):
         assert form == "form"
         return None if self.possible and s_hat.dtype != torch.float64 else "it is Sunday"
 
@@ -677,12 +654,13 @@ class StandIn:
         each = scale * matching_loss(s_hat.float(), s.float(), self.potential, **options)
         return each.sum() if reduce else each
 
-    def sparse_row_losses(self, s_hat, indices, known, tail, numbers, scale, form, with_gradient):
+    def stored_losses(self, form, s_hat, indices, known, tail, numbers, scale, overwrite, reduce):
         self.calls.append(numbers)
         assert indices.dtype == torch.int32
         dense = tail[..., None].expand(s_hat.shape).scatter(-1, indices.long(), known)
         options = {"canonicalise": True, "reduction": "none"}
-        return scale * matching_loss(s_hat, dense, self.potential, **options), None
+        each = scale * matching_loss(s_hat, dense, self.potential, **options)
+        return each.sum() if reduce else each
 
 
 @pytest.fixture
@@ -843,13 +821,6 @@ def test_kernels_take_stored_teachers_of_many_classes(kernels):
     operators.possible = False
     with pytest.raises(RuntimeError, match="it is Sunday"):
         quick(x, teacher)
-
-
-def test_few_classes_are_few_for_all_kernels():
-    from selmatch.kernels import operators
-    from selmatch.kernels.gpu import launch
-
-    assert operators.FEW_CLASSES == launch.SHORT
 
 
 def test_heads_load_on_first_use_and_triton_with_them():

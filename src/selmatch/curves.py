@@ -1293,8 +1293,8 @@ class SmeLU(Curve):
         return minimum(maximum((x + self.c) / (2.0 * self.c), 0.0), 1.0)
 
     def primitive(self, x):
-        inside = minimum(maximum(x, -self.c), self.c)
-        return ((inside + self.c) / (2.0 * self.c)) * (0.5 * (inside + self.c) + (x - inside))
+        q = self(x)
+        return q * ((x + self.c) - self.c * q)
 
     def slope(self, x):
         return where(abs(x) <= self.c, 0.5 / self.c, 0.0 * x)

@@ -125,9 +125,6 @@ class _Numbers(torch.nn.Module):
             return tuple(number.tolist())
         return number if number.ndim else number.item()
 
-    def _original(self, name: str) -> Any:
-        return self._given[name]
-
     def _parts(self) -> Iterator[_Numbers]:
         yield from self._modules.values()  # type: ignore[misc]
 
@@ -266,6 +263,7 @@ class MatchingLoss(_Numbers):
         self.canonicalise = bool(canonicalise)
         self.overwrite = bool(overwrite)
         self.kernels = kernels
+        self._made_of = loss
         self._form = _form_of(loss, kernels)
         if kernels and self._form is None:
             raise ValueError(f"{_WHO}: kernels must not be True for {loss!r}, which has none, or Triton is missing.")
@@ -304,7 +302,8 @@ class MatchingLoss(_Numbers):
             single precision.
         """
         return _evaluate(
-            self._assembled(),
+            self._made_of,
+            self._assembled,
             s_hat,
             s,
             where=where,
@@ -321,12 +320,15 @@ class MatchingLoss(_Numbers):
 
     def _packed_on(self, s_hat: torch.Tensor) -> torch.Tensor:
         """All numbers side by side in single precision, on the device of the scores."""
-        numbers = [number.reshape(-1) for number in self._all_numbers()] or [torch.zeros(0)]
-        return torch.cat(numbers).to(device=s_hat.device, dtype=torch.float32)
+        numbers = [number.reshape(-1) for number in self._all_numbers()]
+        if not numbers:
+            return torch.empty(0, dtype=torch.float32, device=s_hat.device)
+        packed = torch.cat(numbers) if len(numbers) > 1 else numbers[0]
+        return packed.to(device=s_hat.device, dtype=torch.float32)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._form = _form_of(self._assembled(_Numbers._original), self.kernels)  # every process makes its own
+        self._form = _form_of(self._made_of, self.kernels)  # every process makes its own
 
     @property
     def loss(self) -> Any:
@@ -425,6 +427,7 @@ def matching_loss(
     _require_classes(loss, dim, canonicalise)
     return _evaluate(
         loss,
+        lambda: loss,
         s_hat,
         s,
         where=where,
@@ -437,7 +440,8 @@ def matching_loss(
 
 
 def _evaluate(
-    loss: Loss,
+    kind: Loss,
+    assembled: Callable[[], Loss],
     s_hat: Any,
     s: Any,
     *,
@@ -449,30 +453,31 @@ def _evaluate(
     kernel: _Kernel | None = None,
     **options: Any,
 ) -> torch.Tensor:
+    """A loss of the same kind as ``kind``, by kernels or as it is assembled with its numbers of today."""
     if not isinstance(s_hat, torch.Tensor):
         raise TypeError(f"{_WHO}: s_hat must be a tensor, got {type(s_hat).__name__}. Try torch.as_tensor(...).")
     if torch.compiler.is_compiling() and isinstance(num_items, (int, float)):  # a number that changes is a symbol
         num_items = torch.ones((), dtype=_wide(s_hat), device=s_hat.device) * num_items
     options.update(num_items=num_items, reduction=reduction)
     if isinstance(s, TopKTeacher):
-        _require_fitting_teacher(loss, s_hat, s, where, dim)
+        _require_fitting_teacher(kind, s_hat, s, where, dim)
         with full_precision(s_hat.device.type):
-            value = _with_stored_teacher(kernel, loss, s_hat, s, where, **options)
+            value = _with_stored_teacher(kernel, kind, assembled, s_hat, s, where, **options)
         return value.to(s_hat.dtype) if reduction == "none" else value
     scores, s = s_hat, s.detach() if isinstance(s, torch.Tensor) else s
-    if loss.vector:
+    if kind.vector:
         scores, s, where = _classes_last(dim, s_hat, s, where)
     value = None
-    fused = kernel is not None and isinstance(loss.potential, CompositeSoftmax)
+    fused = kernel is not None and isinstance(kind.potential, CompositeSoftmax)
     with full_precision(s_hat.device.type):
         if canonicalise and not fused:
             scores, s = _log_probabilities(scores, where), _log_probabilities(s, where, scores)
         if kernel is not None:
-            value = _with_kernels(kernel, loss, scores, s, where, canonicalise and fused, **options)
+            value = _with_kernels(kernel, kind, scores, s, where, canonicalise and fused, **options)
         if value is None:
             if canonicalise and fused:
                 scores, s = _log_probabilities(scores, where), _log_probabilities(s, where, scores)
-            value = loss(scores, s, where=where, **options)
+            value = assembled()(scores, s, where=where, **options)
     return value.to(s_hat.dtype) if reduction == "none" else value
 
 
@@ -540,7 +545,8 @@ def _require_fitting_teacher(loss: Loss, s_hat: torch.Tensor, teacher: TopKTeach
 
 def _with_stored_teacher(
     kernel: _Kernel | None,
-    loss: Loss,
+    kind: Loss,
+    assembled: Callable[[], Loss],
     s_hat: torch.Tensor,
     teacher: TopKTeacher,
     where: Any,
@@ -550,10 +556,10 @@ def _with_stored_teacher(
     num_items: Any,
 ) -> torch.Tensor:
     """The loss from kernels, which need the stored classes only; else with all classes of the teacher."""
-    one = torch.ones((), dtype=_wide(s_hat), device=s_hat.device)
     first = s_hat.detach()[..., :1]  # rows count or do not: one class shows it
+    one = _constant(1.0, s_hat)
     batch = prepare_untouched(_WHO, first, first, one, where, weights, reduction, num_items, vector=True)
-    refusal = "there are none for stored teachers" if kernel is None else _refusal(kernel, loss, s_hat, teacher)
+    refusal = "there are none for stored teachers" if kernel is None else _refusal(kernel, kind, s_hat, teacher)
     refusal = refusal or _learned(weights, num_items)
     if kernel is None or refusal is not None:
         if kernel is not None and kernel.insists:
@@ -562,26 +568,27 @@ def _with_stored_teacher(
             s_hat = torch.where(batch.present, s_hat, 0.0)  # what does not count may be anything
         scores = torch.log_softmax(s_hat, dim=-1, dtype=_wide(s_hat))
         options = {"weights": weights, "reduction": reduction, "num_items": num_items}
-        return loss(scores, teacher.dense(), where=where, **options)
+        return assembled()(scores, teacher.dense(), where=where, **options)
     from selmatch.kernels import operators
 
-    with_gradient = torch.is_grad_enabled() and s_hat.requires_grad
-    scale = _scale_of(batch, s_hat)
+    total = reduction != "none"
     stored = teacher._narrow, teacher.log_probabilities.float(), teacher.tail.float()
-    losses, _ = operators.sparse_row_losses(s_hat, *stored, kernel.numbers, scale, str(kernel.form), with_gradient)
-    return batch.finished(losses) if reduction == "none" else batch.summed(losses.sum())
+    scale = _scale_of(batch, s_hat)
+    losses = operators.stored_losses(str(kernel.form), s_hat, *stored, kernel.numbers, scale, kernel.overwrite, total)
+    return batch.summed(losses) if total else batch.finished(losses)
 
 
-def _refusal(kernel: _Kernel, loss: Loss, s_hat: torch.Tensor, teacher: TopKTeacher) -> str | None:
+def _refusal(kernel: _Kernel, kind: Loss, s_hat: torch.Tensor, teacher: TopKTeacher) -> str | None:
     """Why kernels cannot be used with a stored teacher; None if they can."""
     from selmatch.kernels import operators
+    from selmatch.kernels.gpu import SHORT
 
-    potential = loss.potential
+    potential = kind.potential
     if not isinstance(potential, CompositeSoftmax) or potential.rho is not None:
         return "stored teachers have kernels for composite Softmax losses without rho only"
-    if teacher.classes <= operators.FEW_CLASSES:
-        return f"stored teachers have kernels for more than {operators.FEW_CLASSES} classes only"
-    return operators.refusal(kernel.form, s_hat, s_hat, kernel.numbers, None)
+    if teacher.classes <= SHORT:
+        return f"stored teachers have kernels for more than {SHORT} classes only"
+    return operators.refusal(kernel.form, s_hat, s_hat, kernel.numbers)
 
 
 # ---------------------------------------------------------------------------------------------------------- kernels
@@ -647,7 +654,7 @@ def _kept_constant(value: float, device: torch.device, place: Any) -> torch.Tens
 
 def _with_kernels(
     kernel: _Kernel,
-    loss: Loss,
+    kind: Loss,
     s_hat: torch.Tensor,
     s: Any,
     where: Any,
@@ -662,14 +669,14 @@ def _with_kernels(
 
     one = _constant(1.0, s_hat)
     s = s if isinstance(s, torch.Tensor) else torch.full_like(s_hat, s, dtype=_wide(s_hat))
-    batch = prepare_untouched(_WHO, s_hat, s, one, where, weights, reduction, num_items, vector=loss.vector)
-    refusal = operators.refusal(kernel.form, batch.s_hat, batch.s, kernel.numbers, batch.present)
+    batch = prepare_untouched(_WHO, s_hat, s, one, where, weights, reduction, num_items, vector=kind.vector)
+    refusal = operators.refusal(kernel.form, batch.s_hat, batch.s, kernel.numbers)
     refusal = refusal or _learned(weights, num_items)
     if refusal is not None:
         if kernel.insists:
             raise RuntimeError(f"{_WHO}: kernels must not be True here: {refusal}. Leave it out.")
         return None
-    rho = getattr(loss.potential, "rho", None)
+    rho = getattr(kind.potential, "rho", None)
     if rho is not None and len(rho) != s_hat.shape[-1]:
         return None  # the loss itself says what is wrong
     total = reduction != "none"

@@ -161,7 +161,7 @@ class Torch:
 
     @staticmethod
     def broadcast(x, shape):
-        return torch.broadcast_to(x, shape)
+        return x if x.shape == shape else torch.broadcast_to(x, shape)
 
     @staticmethod
     def outer(x, y):

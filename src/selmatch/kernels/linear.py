@@ -6,15 +6,17 @@ scores, and goes on to the hidden states and the head at once. Matrix products a
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch.fx.experimental.symbolic_shapes import guard_scalar
 
 from selmatch import functions
+from selmatch.arrays import pytrees
 from selmatch.arrays.autocast import full_precision, has_autocast
 from selmatch.batch import prepare_untouched
 from selmatch.composite import CompositeSoftmax
@@ -34,6 +36,8 @@ _EAGER_CHUNK_BYTES = 1 << 27
 #: chunks are whole multiples of so many rows, rows of scores start at multiples of so many scores
 _ROWS = 128
 _ALIGNED = 64
+#: the gradients of so many rows can be added in float16
+_FEW_ROWS = 256
 
 #: the losses of rows of scores times their scale, and the gradient of their sum
 _RowLosses = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
@@ -115,7 +119,7 @@ def linear_matching_loss(
     student, teacher = (head.as_autocast(device) for head in (student, teacher))
     _require_dtypes(student, teacher)
     with full_precision(device):
-        scale, lift = _scale(student.hidden, where, weights, wanted.reduction, num_items)
+        scale = _scale(student.hidden, where, weights, wanted.reduction, num_items)
         student, teacher = student.flat(), teacher.flat().detach()
         needed = [torch.is_grad_enabled() and x is not None and x.requires_grad for x in student]
         kernel = _kernel_of(wanted, student, teacher)
@@ -123,15 +127,23 @@ def linear_matching_loss(
             if kernel is None:
                 rows = _chunk_rows(chunk, student, teacher, _EAGER_CHUNK_BYTES)
                 losses_of = functools.partial(_row_losses, wanted.loss, wanted.canonicalise)
-                value, *gradients = _in_chunks(student, teacher, scale, rows, needed, losses_of)
+                value, *gradients = _in_chunks(student, teacher, scale.factor, rows, needed, losses_of)
             else:
                 value, *gradients = linear_losses(
-                    *student, *teacher, kernel.numbers, scale, kernel.form, wanted.canonicalise, chunk or 0, needed
+                    *student,
+                    *teacher,
+                    kernel.numbers,
+                    scale.factor,
+                    kernel.form,
+                    wanted.canonicalise,
+                    chunk or 0,
+                    needed,
                 )
         if any(needed):
-            inputs, gradients = (list(itertools.compress(x, needed)) for x in (student, gradients))
-            value = attached(value, inputs, gradients, kernel is not None)
-        return value if lift == 1.0 else value / lift
+            share = _share(student.hidden)
+            known = (student, gradients, (1.0, share, share))
+            value = attached(value, *(list(itertools.compress(x, needed)) for x in known), kernel is not None)
+        return value if scale.divisor is None else value / scale.divisor
 
 
 # --------------------------------------------------------------------------------------------------- what the user gave
@@ -266,21 +278,35 @@ def _require_rows(shape: tuple[int, ...], where: Any, weights: Any, num_items: A
         raise ValueError(f"{_WHO}: chunk must be a number of rows >= 1, got {chunk!r}.")
 
 
-def _scale(
-    hidden: torch.Tensor, where: Any, weights: Any, reduction: str, num_items: Any
-) -> tuple[torch.Tensor, float]:
-    """What the losses of rows are multiplied by, one number or one for each row, and how many times too large it is.
+class _Scale(NamedTuple):
+    """What the losses of rows are multiplied by, one number or one for each row; and what their sum is divided by."""
 
-    A gradient divided by the number of rows would leave the range of float16 before a loss scale could help.
+    factor: torch.Tensor
+    divisor: torch.Tensor | None
+
+
+def _scale(hidden: torch.Tensor, where: Any, weights: Any, reduction: str, num_items: Any) -> _Scale:
+    """The weights of rows, and the denominator of the mean.
+
+    A gradient divided by the number of rows would leave the range of float16 before a loss scale could help: there
+    weights are 1 on average, and the rest is left for the end.
     """
     single = torch.float64 if hidden.dtype == torch.float64 else torch.float32
     wide = torch.ones((), dtype=single, device=hidden.device)
     rows = hidden.detach()[..., 0]
     batch = prepare_untouched(_WHO, rows, rows, wide, where, weights, reduction, num_items)
-    lift = 1.0
+    factor, divisor = (wide * batch.scale()).reshape(-1), None
     if hidden.dtype == torch.float16 and reduction == "mean":
-        lift = 2.0 ** math.ceil(math.log2(max(rows.numel(), 1)))
-    return (wide * batch.scale() * lift).reshape(-1), lift
+        total = factor.sum()
+        divisor = torch.where(total == 0, 1.0, factor.count_nonzero() / total)
+        factor = factor * divisor
+    return _Scale(factor, divisor)
+
+
+def _share(hidden: torch.Tensor) -> float:
+    """How much of the sum over rows is held of the gradients of weight and bias, which float16 must hold."""
+    rows = hidden.shape[0]
+    return 1.0 if hidden.dtype != torch.float16 or rows <= _FEW_ROWS else _FEW_ROWS / rows
 
 
 # ------------------------------------------------------------------------------------------------------------- kernels
@@ -300,11 +326,11 @@ def _kernel_of(wanted: _Wanted, student: _Head, teacher: _Head) -> _Kernel | Non
     if (weight.is_cuda or operators.interpreted) and isinstance(wanted.loss.potential, CompositeSoftmax):
         if wanted.module is not None:
             form = wanted.module._form
-            numbers = weight if form is None else wanted.module._kernel(weight).numbers.detach()
+            numbers = weight if form is None else wanted.module._packed_on(weight).detach()
         elif type(wanted.loss) is MatchingLoss and has_plain_numbers(wanted.loss):
-            form = _plain_form(wanted.loss.potential)
-            numbers = _plain_numbers(wanted.loss.potential, weight.device).detach()
-    refusal = operators.refusal(form, weight[:, 0], teacher.weight[:, 0], numbers, None)
+            parts = _parts(wanted.loss.potential)
+            form, numbers = _plain_form(parts), _plain_numbers(parts, weight.device).detach()
+    refusal = operators.refusal(form, weight[:, 0], teacher.weight[:, 0], numbers)
     if refusal is None and form is not None:
         return _Kernel(form, numbers)
     if wanted.kernels:
@@ -312,26 +338,47 @@ def _kernel_of(wanted: _Wanted, student: _Head, teacher: _Head) -> _Kernel | Non
     return None
 
 
+def _parts(value: Any) -> Any:
+    """A potential as types and constants: of objects, code that is being compiled cannot make arguments."""
+    if dataclasses.is_dataclass(value):
+        return type(value), *(_parts(getattr(value, field.name)) for field in dataclasses.fields(value))
+    if isinstance(value, tuple):
+        return tuple, *map(_parts, value)
+    # compiled code takes numbers that have changed for variables
+    return guard_scalar(value) if isinstance(value, (int, float)) else value
+
+
+def _whole(parts: Any) -> Any:
+    """A potential from its parts."""
+    if not isinstance(parts, tuple):
+        return parts
+    kind, *values = parts
+    values = tuple(map(_whole, values))
+    if kind is tuple:
+        return values
+    return pytrees.rebuild(kind, (tuple(field.name for field in dataclasses.fields(kind)), ()), values)
+
+
 # compiled code takes what they return for a constant of the loss
 @torch.compiler.assume_constant_result
-def _plain_form(potential: Any) -> str | None:
-    return _kept_form(potential)
+def _plain_form(parts: Any) -> str | None:
+    return _kept_form(parts)
 
 
 @torch.compiler.assume_constant_result
-def _plain_numbers(potential: Any, device: torch.device) -> torch.Tensor:
-    return _kept_numbers(potential, device)
+def _plain_numbers(parts: Any, device: torch.device) -> torch.Tensor:
+    return _kept_numbers(parts, device)
 
 
 @functools.lru_cache(maxsize=64)
-def _kept_form(potential: Any) -> str | None:
-    return operators.form_of(potential)
+def _kept_form(parts: Any) -> str | None:
+    return operators.form_of(_whole(parts))
 
 
 @functools.lru_cache(maxsize=64)
-def _kept_numbers(potential: Any, device: torch.device) -> torch.Tensor:
+def _kept_numbers(parts: Any, device: torch.device) -> torch.Tensor:
     """The numbers on a device: kept, because bringing them there waits for it."""
-    return torch.tensor(list(parameters(potential)), dtype=torch.float32, device=device)
+    return torch.tensor(list(parameters(_whole(parts))), dtype=torch.float32, device=device)
 
 
 # -------------------------------------------------------------------------------------------------------------- chunks
@@ -359,10 +406,10 @@ def _in_chunks(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """The sum of the losses, and its gradients with respect to hidden, weight and bias (empty unless needed).
 
-    Scores are written to the buffers where there are some.
+    Of the gradients of weight and bias it is a share. Scores are written to the buffers where there are some.
     """
     hidden, weight, _ = student
-    count = hidden.shape[0]
+    count, share = hidden.shape[0], _share(hidden)
     of_rows = scale.shape[0] == count
     to_hidden = hidden.new_empty(hidden.shape if needed[0] else (0,))
     to_weight = weight.new_zeros(weight.shape if needed[1] and count == 0 else (0,))
@@ -381,10 +428,13 @@ def _in_chunks(
             x = hidden[rows]
             if of_rows:  # rows that do not count may hold anything, and 0 times that is not always 0
                 x = torch.where((factor != 0).unsqueeze(-1), x, 0.0)
-            to_weight = torch.mm(gradient.t(), x) if start == 0 else to_weight.addmm_(gradient.t(), x)
+            if start:
+                to_weight.addmm_(gradient.t(), x, alpha=share)
+            else:
+                to_weight = torch.addmm(weight, gradient.t(), x, beta=0.0, alpha=share)
         if needed[2]:
             to_bias += _sum_of_rows(gradient, scale.dtype)
-    return torch.cat(losses).sum(), to_hidden, to_weight, to_bias.to(hidden.dtype)
+    return torch.cat(losses).sum(), to_hidden, to_weight, (share * to_bias).to(hidden.dtype)
 
 
 def _sum_of_rows(gradient: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -456,19 +506,19 @@ def _(
 
 @torch.library.custom_op("selmatch::attached", mutates_args=())
 def attached(
-    value: torch.Tensor, inputs: list[torch.Tensor], gradients: list[torch.Tensor], kernels: bool
+    value: torch.Tensor, inputs: list[torch.Tensor], gradients: list[torch.Tensor], shares: list[float], kernels: bool
 ) -> torch.Tensor:
-    """A value whose gradients with respect to some inputs are known already."""
+    """A value whose gradients with respect to some inputs, or a share of these, are known already."""
     return value.clone()
 
 
 @attached.register_fake
-def _(value, inputs, gradients, kernels):
+def _(value, inputs, gradients, shares, kernels):
     return value.new_empty(())
 
 
 def _set_up(ctx: Any, inputs: Any, output: Any) -> None:
-    _, _, gradients, ctx.kernels = inputs
+    _, _, gradients, ctx.shares, ctx.kernels = inputs
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(*gradients)
 
@@ -481,12 +531,13 @@ def _backward(ctx: Any, factor: torch.Tensor | None) -> tuple[Any, ...]:
         )
     count = len(ctx.saved_tensors)
     if factor is None:
-        return None, [None] * count, [None] * count, None
+        return None, [None] * count, [None] * count, None, None
+    factors = [factor if share == 1.0 else factor / share for share in ctx.shares]
     if ctx.kernels:
-        gradients = [operators._backward_to_scores(x, factor) for x in ctx.saved_tensors]
+        gradients = [operators._backward_to_scores(*known) for known in zip(ctx.saved_tensors, factors, strict=True)]
     else:
-        gradients = [x * factor for x in ctx.saved_tensors]
-    return None, gradients, [None] * count, None
+        gradients = [(x.to(f.dtype) * f).to(x.dtype) for x, f in zip(ctx.saved_tensors, factors, strict=True)]
+    return None, gradients, [None] * count, None, None
 
 
 attached.register_autograd(_backward, setup_context=_set_up)

@@ -9,8 +9,10 @@ weight and the denominator of a mean.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -24,7 +26,8 @@ _log = logging.getLogger(__name__)
 _HALF_OR_SINGLE = (torch.float32, torch.bfloat16, torch.float16)
 #: tests run kernels on processors, by Triton's interpreter
 interpreted = False
-_on_rows: dict[str, bool] = {}
+#: what forms are for: "rows" of classes, single "scores", or "sums" of the losses of single scores
+_kinds: dict[str, str] = {}
 
 
 def is_available() -> bool:
@@ -43,17 +46,12 @@ def form_of(potential: Any) -> str | None:
     except NotCompilable as error:
         _log.info("%r has no GPU kernels: %s. PyTorch computes it.", potential, error)
         return None
-    _on_rows[key] = isinstance(potential, CompositeSoftmax)
-    _sums[key] = isinstance(potential, Separable)
+    is_sum = isinstance(potential, Separable)
+    _kinds[key] = "rows" if isinstance(potential, CompositeSoftmax) else "sums" if is_sum else "scores"
     return key
 
 
-_sums: dict[str, bool] = {}
-
-
-def refusal(
-    form: str | None, s_hat: torch.Tensor, s: torch.Tensor, numbers: torch.Tensor, present: torch.Tensor | None
-) -> str | None:
+def refusal(form: str | None, s_hat: torch.Tensor, s: torch.Tensor, numbers: torch.Tensor) -> str | None:
     """Why kernels cannot be used; None if they can."""
     if form is None:
         return "there are none for this loss, or Triton is missing"
@@ -74,13 +72,6 @@ def refusal(
     if torch.autograd.forward_ad._current_level >= 0:
         return "forward-mode differentiation is under way"
     return None
-
-
-def applies(
-    form: str | None, s_hat: torch.Tensor, s: torch.Tensor, numbers: torch.Tensor, present: torch.Tensor | None
-) -> bool:
-    """Whether kernels can compute this loss of these tensors."""
-    return refusal(form, s_hat, s, numbers, present) is None
 
 
 def losses(
@@ -115,21 +106,49 @@ def losses(
     reduce : bool
         Sum the losses.
     """
-    s = s.detach()
-    with_gradient = torch.is_grad_enabled() and s_hat.requires_grad
-    if _on_rows[form]:
+    kind = _kinds[form]
+    if kind == "rows":
         present, scale = _by_rows(present, scale, s_hat)
-        if overwrite and with_gradient and not _is_traced(s_hat):
-            found = _Overwriting.apply(s_hat, s, numbers, scale, present, form, canonicalise)
-        else:
-            operator = row_losses if _is_traced(s_hat) else _Rows.apply
-            found, _ = operator(s_hat, s, numbers, scale, present, form, canonicalise, with_gradient)
+        given = (s, numbers, scale, present, form, canonicalise)
+        found = _computed(row_losses, _row_losses_at_once, _launch_rows, overwrite, s_hat, *given)
         return found.sum() if reduce else found
-    if _sums[form]:
-        scale = scale if scale.ndim == 0 else scale.unsqueeze(-1).expand(s_hat.shape)
-    operator = score_losses if _is_traced(s_hat) else _Scores.apply
-    found, _ = operator(s_hat, s, numbers, scale, present, form, with_gradient, reduce)
-    return found if reduce or not _sums[form] else found.sum(-1)
+    if kind == "sums" and scale.ndim > 0:
+        scale = scale.unsqueeze(-1).expand(s_hat.shape)
+    given = (s, numbers, scale, present, form, reduce)
+    found = _computed(score_losses, _score_losses_at_once, _launch_scores, overwrite, s_hat, *given)
+    return found if reduce or kind == "scores" else found.sum(-1)
+
+
+def stored_losses(
+    form: str,
+    s_hat: torch.Tensor,
+    indices: torch.Tensor,
+    log_probabilities: torch.Tensor,
+    tail: torch.Tensor,
+    numbers: torch.Tensor,
+    scale: torch.Tensor,
+    overwrite: bool = False,
+    reduce: bool = False,
+) -> torch.Tensor:
+    """The same with a teacher of which a few classes are stored: s_hat becomes log-probabilities first.
+
+    The teacher has log-probabilities of the classes in ``indices`` (ascending) and ``tail`` for all others.
+    """
+    given = (indices, log_probabilities, tail, numbers, scale, form)
+    found = _computed(sparse_row_losses, _sparse_row_losses_at_once, _launch_stored, overwrite, s_hat, *given)
+    return found.sum() if reduce else found
+
+
+def _computed(
+    operator: Any, at_once: Any, launch: Callable[..., torch.Tensor], overwrite: bool, s_hat: torch.Tensor, *given: Any
+) -> torch.Tensor:
+    """Losses, by the way that costs least."""
+    with_gradient = torch.is_grad_enabled() and s_hat.requires_grad
+    if _is_traced(s_hat):
+        return operator(s_hat, *given, with_gradient)[0]
+    if not with_gradient:
+        return launch(s_hat, *given, None)
+    return _Overwriting.apply(s_hat, launch, *given) if overwrite else at_once(s_hat, *given, True)[0]
 
 
 def _by_rows(
@@ -141,11 +160,89 @@ def _by_rows(
     return present, scale
 
 
-# ------------------------------------------------------------------------------------------------------------ operators
+def _is_traced(z: torch.Tensor) -> bool:
+    """Whether operations are recorded rather than done: then nothing may happen in place."""
+    if torch.compiler.is_compiling() or type(z) not in (torch.Tensor, torch.nn.Parameter):
+        return True
+    return _get_current_dispatch_mode() is not None
+
+
+# ------------------------------------------------------------------------------------------------------------ launching
 
 
 def _flat_scale(scale: torch.Tensor) -> torch.Tensor:
-    return scale.reshape(-1).float().contiguous()
+    return scale if scale.ndim == 0 else scale.reshape(-1).contiguous()
+
+
+def _launch_rows(s_hat, s, numbers, scale, present, form, canonical, gradient):
+    from selmatch.kernels.gpu import launch
+
+    found = launch.rows(
+        form,
+        launch.flat(s_hat),
+        launch.flat(s),
+        numbers.float(),
+        _flat_scale(scale.float()),
+        None if present is None else launch.flat(present),
+        None if gradient is None else gradient.view(-1, s_hat.shape[-1]),
+        canonical,
+    )
+    return found.view(s_hat.shape[:-1])
+
+
+def _launch_scores(s_hat, s, numbers, scale, present, form, reduce, gradient):
+    from selmatch.kernels.gpu import launch_elementwise
+
+    found = launch_elementwise.scores(
+        form,
+        s_hat.reshape(-1),
+        s.reshape(-1),
+        numbers.float(),
+        _flat_scale(scale.float()),
+        None if present is None else present.reshape(-1),
+        None if gradient is None else gradient.view(-1),
+        reduce,
+    )
+    return found if reduce else found.view(s_hat.shape)
+
+
+def _launch_stored(s_hat, indices, log_probabilities, tail, numbers, scale, form, gradient):
+    from selmatch.kernels.gpu import launch, launch_sparse
+
+    found = launch_sparse.rows(
+        form,
+        launch.flat(s_hat),
+        indices.reshape(-1, indices.shape[-1]),
+        log_probabilities.reshape(-1, indices.shape[-1]),
+        tail.reshape(-1),
+        numbers.float(),
+        _flat_scale(scale.float()),
+        None if gradient is None else gradient.view(-1, s_hat.shape[-1]),
+        True,
+    )
+    return found.view(s_hat.shape[:-1])
+
+
+def _multiply(gradient: torch.Tensor, factor: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    from selmatch.kernels.gpu import multiplying
+
+    return multiplying.multiply(gradient, factor, out)
+
+
+# ------------------------------------------------------------------------------------------------------------ operators
+
+
+def _room(s_hat: torch.Tensor, wanted: bool) -> torch.Tensor:
+    """Room for the gradient; empty unless it is wanted."""
+    return torch.empty(s_hat.shape if wanted else (0,), dtype=s_hat.dtype, device=s_hat.device)
+
+
+def _with_room(
+    launch: Callable[..., torch.Tensor], with_gradient: bool, s_hat: torch.Tensor, *given: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Losses, and the gradient."""
+    gradient = _room(s_hat, with_gradient)
+    return launch(s_hat, *given, gradient if with_gradient else None), gradient
 
 
 def _row_losses(
@@ -159,26 +256,7 @@ def _row_losses(
     with_gradient: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Losses of rows times their scale, and the gradient of their sum (empty unless asked for)."""
-    gradient = torch.empty(s_hat.shape if with_gradient else (0,), dtype=s_hat.dtype, device=s_hat.device)
-    found = _launch_rows(s_hat, s, numbers, scale, present, form, canonical, gradient if with_gradient else None)
-    return found, gradient
-
-
-def _launch_rows(s_hat, s, numbers, scale, present, form, canonical, gradient):
-    from selmatch.kernels.gpu import launch
-
-    classes = s_hat.shape[-1]
-    found = launch.rows(
-        form,
-        launch.flat(s_hat),
-        launch.flat(s),
-        numbers.float(),
-        _flat_scale(scale),
-        None if present is None else launch.flat(present),
-        None if gradient is None else gradient.view(-1, classes),
-        canonical,
-    )
-    return found.view(s_hat.shape[:-1])
+    return _with_room(_launch_rows, with_gradient, s_hat, s, numbers, scale, present, form, canonical)
 
 
 row_losses = torch.library.custom_op("selmatch::row_losses", _row_losses, mutates_args=())
@@ -186,10 +264,7 @@ row_losses = torch.library.custom_op("selmatch::row_losses", _row_losses, mutate
 
 @row_losses.register_fake
 def _(s_hat, s, numbers, scale, present, form, canonical, with_gradient):
-    shape = s_hat.shape if with_gradient else (0,)
-    return s_hat.new_empty(s_hat.shape[:-1], dtype=torch.float32), torch.empty(
-        shape, dtype=s_hat.dtype, device=s_hat.device
-    )
+    return s_hat.new_empty(s_hat.shape[:-1], dtype=torch.float32), _room(s_hat, with_gradient)
 
 
 def _score_losses(
@@ -199,34 +274,41 @@ def _score_losses(
     scale: torch.Tensor,
     present: torch.Tensor | None,
     form: str,
-    with_gradient: bool,
     reduce: bool,
+    with_gradient: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Losses of single scores times their scale, or their sum, and the gradient of the sum (empty unless asked for)."""
-    from selmatch.kernels.gpu import launch_elementwise
-
-    gradient = torch.empty(s_hat.shape if with_gradient else (0,), dtype=s_hat.dtype, device=s_hat.device)
-    found = launch_elementwise.scores(
-        form,
-        s_hat.reshape(-1),
-        s.reshape(-1),
-        numbers.float(),
-        _flat_scale(scale),
-        None if present is None else present.reshape(-1),
-        gradient.view(-1) if with_gradient else None,
-        reduce,
-    )
-    return found if reduce else found.view(s_hat.shape), gradient
+    return _with_room(_launch_scores, with_gradient, s_hat, s, numbers, scale, present, form, reduce)
 
 
 score_losses = torch.library.custom_op("selmatch::score_losses", _score_losses, mutates_args=())
 
 
 @score_losses.register_fake
-def _(s_hat, s, numbers, scale, present, form, with_gradient, reduce):
-    shape = s_hat.shape if with_gradient else (0,)
-    found = s_hat.new_empty(() if reduce else s_hat.shape, dtype=torch.float32)
-    return found, torch.empty(shape, dtype=s_hat.dtype, device=s_hat.device)
+def _(s_hat, s, numbers, scale, present, form, reduce, with_gradient):
+    return s_hat.new_empty(() if reduce else s_hat.shape, dtype=torch.float32), _room(s_hat, with_gradient)
+
+
+def _sparse_row_losses(
+    s_hat: torch.Tensor,
+    indices: torch.Tensor,
+    log_probabilities: torch.Tensor,
+    tail: torch.Tensor,
+    numbers: torch.Tensor,
+    scale: torch.Tensor,
+    form: str,
+    with_gradient: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Losses of rows beside a stored teacher times their scale, and the gradient of their sum (empty unless wanted)."""
+    return _with_room(_launch_stored, with_gradient, s_hat, indices, log_probabilities, tail, numbers, scale, form)
+
+
+sparse_row_losses = torch.library.custom_op("selmatch::sparse_row_losses", _sparse_row_losses, mutates_args=())
+
+
+@sparse_row_losses.register_fake
+def _(s_hat, indices, log_probabilities, tail, numbers, scale, form, with_gradient):
+    return s_hat.new_empty(s_hat.shape[:-1], dtype=torch.float32), _room(s_hat, with_gradient)
 
 
 @torch.library.custom_op("selmatch::scaled", mutates_args=())
@@ -251,13 +333,12 @@ def _(gradient, factor):
     return None
 
 
-def _multiply(gradient: torch.Tensor, factor: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    from selmatch.kernels.gpu import launch
-
-    return launch.multiply(gradient, factor, out)
-
-
 # ------------------------------------------------------------------------------------------------------------- autograd
+
+
+def _for_entries(factor: torch.Tensor, entries: torch.Tensor) -> torch.Tensor:
+    """One number, or one for each row or entry, in a shape that multiplies entries."""
+    return factor.unsqueeze(-1) if 0 < factor.ndim < entries.ndim else factor
 
 
 def _backward_to_scores(gradient: torch.Tensor, factor: torch.Tensor | None) -> torch.Tensor | None:
@@ -265,18 +346,11 @@ def _backward_to_scores(gradient: torch.Tensor, factor: torch.Tensor | None) -> 
     if factor is None:
         return None
     if torch.is_grad_enabled():  # somebody wants second derivatives
-        wide = factor.unsqueeze(-1) if 0 < factor.ndim < gradient.ndim else factor
-        return (gradient * wide).to(gradient.dtype)
+        return (gradient * _for_entries(factor, gradient)).to(gradient.dtype)
     gradient = gradient.detach()  # it is an output, and would bring its graph along
     if _is_traced(gradient):
         return scaled(gradient, factor)
     return _multiply(gradient, factor, torch.empty_like(gradient) if _graph_is_kept() else gradient)
-
-
-def _is_traced(gradient: torch.Tensor) -> bool:
-    """Whether operations are recorded rather than done: then nothing may happen in place."""
-    plain = type(gradient) in (torch.Tensor, torch.nn.Parameter) and _get_current_dispatch_mode() is None
-    return torch.compiler.is_compiling() or not plain
 
 
 def _graph_is_kept() -> bool:
@@ -285,201 +359,83 @@ def _graph_is_kept() -> bool:
     return True if kept is None else bool(kept())
 
 
-def _keep(ctx: Any, inputs: Any, output: Any, canonical: bool) -> None:
-    """Keep what going backward needs."""
-    s_hat, s, numbers, scale, present, ctx.form, *_ = inputs
+def _keep(ctx: Any, output: Any, tensors: Any, turned: Callable[..., torch.Tensor]) -> None:
+    """Keep what going backward needs; ``turned`` gives the second derivative from the tensors and a direction."""
     ctx.set_materialize_grads(False)
-    ctx.canonical = canonical
-    ctx.save_for_backward(output[1], s_hat, s, numbers, scale, present)
+    ctx.turned = turned
+    ctx.save_for_backward(output[1], *tensors)
 
 
 def _keep_rows(ctx: Any, inputs: Any, output: Any) -> None:
-    _keep(ctx, inputs, output, canonical=inputs[6])
+    *tensors, form, canonical, _ = inputs
+    _keep(ctx, output, tensors, functools.partial(_second_derivative, form, canonical))
 
 
 def _keep_scores(ctx: Any, inputs: Any, output: Any) -> None:
-    _keep(ctx, inputs, output, canonical=False)
+    *tensors, form, _, _ = inputs
+    _keep(ctx, output, tensors, functools.partial(_second_derivative, form, False))
+
+
+def _keep_stored(ctx: Any, inputs: Any, output: Any) -> None:
+    *tensors, form, _ = inputs
+    _keep(ctx, output, tensors, functools.partial(_second_derivative_of_stored, form))
 
 
 def _backward(ctx: Any, factor: torch.Tensor | None, direction: torch.Tensor | None) -> tuple[Any, ...]:
-    """What goes back to the arguments of either operator, from its losses and from its gradient."""
-    gradient, *given = ctx.saved_tensors
+    """What goes back to the eight arguments of an operator, from its losses and from its gradient."""
+    gradient, *tensors = ctx.saved_tensors
     result = _backward_to_scores(gradient, factor)
     if direction is not None:
-        turned = _second_derivative(ctx.form, *given, ctx.canonical, direction)
+        turned = ctx.turned(*tensors, direction)
         result = turned if result is None else result + turned
     return result, *(7 * [None])
 
 
 row_losses.register_autograd(_backward, setup_context=_keep_rows)
 score_losses.register_autograd(_backward, setup_context=_keep_scores)
+sparse_row_losses.register_autograd(_backward, setup_context=_keep_stored)
 
 
-class _Rows(torch.autograd.Function):
-    """The operator without its dispatch, which takes longer than small kernels do."""
+def _at_once(compute: Callable[..., Any], keep: Callable[..., None]) -> Callable[..., Any]:
+    """An operator without its dispatch, which takes longer than small kernels do."""
 
-    @staticmethod
-    def forward(ctx, *inputs):
-        output = _row_losses(*inputs)
-        _keep_rows(ctx, inputs, output)
-        return output
+    class AtOnce(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, *inputs):
+            output = compute(*inputs)
+            keep(ctx, inputs, output)
+            return output
 
-    backward = staticmethod(_backward)  # type: ignore[assignment]
+        backward = staticmethod(_backward)  # type: ignore[assignment]
 
-
-class _Scores(torch.autograd.Function):
-    """The other operator without its dispatch."""
-
-    @staticmethod
-    def forward(ctx, *inputs):
-        output = _score_losses(*inputs)
-        _keep_scores(ctx, inputs, output)
-        return output
-
-    backward = staticmethod(_backward)  # type: ignore[assignment]
+    return AtOnce.apply
 
 
-def _second_derivative(
-    form: str,
-    s_hat: torch.Tensor,
-    s: torch.Tensor,
-    numbers: torch.Tensor,
-    scale: torch.Tensor,
-    present: torch.Tensor | None,
-    canonical: bool,
-    direction: torch.Tensor,
-) -> torch.Tensor:
-    """The Hessian of the scaled losses times a direction."""
-    from selmatch.kernels.gpu import forms
-
-    potential = forms.potential_of(form, numbers.float().unbind())
-    options = {} if present is None or not _on_rows[form] else {"where": present}
-    z, v = s_hat.float(), direction.float()
-    wide = scale if scale.ndim == 0 or scale.ndim == z.ndim else scale.unsqueeze(-1)
-    if present is not None:
-        z, v = torch.where(present, z, potential.point()), torch.where(present, v, 0.0)
-    if canonical:
-        return _canonical_second_derivative(potential, z, s.float(), wide, present, v).to(s_hat.dtype)
-    turned = wide * potential.hvp(z, v, **options)
-    turned = torch.where(wide == 0, 0.0, turned)
-    return (turned if present is None else torch.where(present, turned, 0.0)).to(s_hat.dtype)
-
-
-def _canonical_second_derivative(potential, z, s, wide, present, v):
-    """The same through the log-probabilities of both scores, by differentiating twice."""
-    twice = torch.is_grad_enabled()
-    z, s = (torch.where(wide == 0, 0.0, y) for y in (z, s))  # what does not count may be anything
-    with torch.enable_grad():
-        z = z if z.requires_grad else z.detach().requires_grad_()
-        a, b = ((y if present is None else y.masked_fill(~present, -1e30)).log_softmax(-1) for y in (z, s))
-        found = MatchingLoss(potential, check=False)(a, b, where=present, reduction="none")
-        (first,) = torch.autograd.grad((found * (wide if wide.ndim == 0 else wide[..., 0])).sum(), z, create_graph=True)
-        return torch.autograd.grad(first, z, v, create_graph=twice)[0]
-
-
-# ------------------------------------------------------------------------------------------------------ stored teachers
-
-#: up to so many classes kernels have no use for a teacher of which a few classes are stored
-FEW_CLASSES = 1024
-
-
-@torch.library.custom_op("selmatch::sparse_row_losses", mutates_args=())
-def sparse_row_losses(
-    s_hat: torch.Tensor,
-    indices: torch.Tensor,
-    log_probabilities: torch.Tensor,
-    tail: torch.Tensor,
-    numbers: torch.Tensor,
-    scale: torch.Tensor,
-    form: str,
-    with_gradient: bool,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Losses of rows, whose scores become log-probabilities first, times their scale, and the gradient of their sum.
-
-    The teacher has log-probabilities of the classes in ``indices`` (ascending) and ``tail`` for all others.
-    """
-    from selmatch.kernels.gpu import launch, launch_sparse
-
-    classes = s_hat.shape[-1]
-    gradient = torch.empty(s_hat.shape if with_gradient else (0,), dtype=s_hat.dtype, device=s_hat.device)
-    found = launch_sparse.rows(
-        form,
-        launch.flat(s_hat),
-        indices.reshape(-1, indices.shape[-1]),
-        log_probabilities.reshape(-1, indices.shape[-1]),
-        tail.reshape(-1),
-        numbers.float(),
-        _flat_scale(scale),
-        gradient.view(-1, classes) if with_gradient else None,
-        True,
-    )
-    return found.view(s_hat.shape[:-1]), gradient
-
-
-@sparse_row_losses.register_fake
-def _(s_hat, indices, log_probabilities, tail, numbers, scale, form, with_gradient):
-    shape = s_hat.shape if with_gradient else (0,)
-    found = s_hat.new_empty(s_hat.shape[:-1], dtype=torch.float32)
-    return found, torch.empty(shape, dtype=s_hat.dtype, device=s_hat.device)
-
-
-def _set_up_sparse(ctx: Any, inputs: Any, output: Any) -> None:
-    *tensors, ctx.form, _ = inputs
-    _, gradient = output
-    ctx.set_materialize_grads(False)
-    ctx.save_for_backward(gradient, *tensors)
-
-
-def _sparse_backward(ctx: Any, factor: torch.Tensor | None, direction: torch.Tensor | None) -> tuple[Any, ...]:
-    gradient, *tensors = ctx.saved_tensors
-    result = _backward_to_scores(gradient, factor)
-    if direction is not None:
-        turned = _sparse_second_derivative(ctx.form, tensors, direction)
-        result = turned if result is None else result + turned
-    return result, None, None, None, None, None, None, None
-
-
-def _sparse_second_derivative(form: str, tensors: Any, direction: torch.Tensor) -> torch.Tensor:
-    """The Hessian of the scaled losses times a direction, with the dense teacher, by differentiating twice."""
-    from selmatch.kernels.gpu import forms
-
-    s_hat, indices, log_probabilities, tail, numbers, scale = tensors
-    potential = forms.potential_of(form, numbers.float().unbind())
-    s = tail.unsqueeze(-1).expand(s_hat.shape).scatter(-1, indices.long(), log_probabilities)
-    twice = torch.is_grad_enabled()
-    with torch.enable_grad():
-        z = s_hat.float() if s_hat.requires_grad else s_hat.detach().float().requires_grad_()
-        counts = scale != 0  # scores that are not looked at may be anything
-        known = torch.where(counts.unsqueeze(-1) if counts.ndim else counts, z, 0.0).log_softmax(-1)
-        found = MatchingLoss(potential, check=False)(known, s, reduction="none")
-        (first,) = torch.autograd.grad((found * scale).sum(), z, create_graph=True)
-        return torch.autograd.grad(first, z, direction.float(), create_graph=twice)[0].to(s_hat.dtype)
-
-
-sparse_row_losses.register_autograd(_sparse_backward, setup_context=_set_up_sparse)
+_row_losses_at_once = _at_once(_row_losses, _keep_rows)
+_score_losses_at_once = _at_once(_score_losses, _keep_scores)
+_sparse_row_losses_at_once = _at_once(_sparse_row_losses, _keep_stored)
 
 
 class _Overwriting(torch.autograd.Function):
-    """Losses of rows whose gradient takes the place of the predicted scores: no memory beside them."""
+    """Losses whose gradient takes the place of the predicted scores: no memory beside them."""
 
     @staticmethod
-    def forward(ctx, s_hat, s, numbers, scale, present, form, canonical):
-        classes = s_hat.shape[-1]
+    def forward(ctx, s_hat, launch, *given):
         if not s_hat.is_contiguous():
             raise ValueError(
                 "selmatch.torch: s_hat must be contiguous for overwrite=True, got strides "
                 f"{tuple(s_hat.stride())}. Leave overwrite out."
             )
-        if s_hat.is_leaf:
+        if (s_hat._base if s_hat._is_view() else s_hat).is_leaf:
             raise ValueError(
                 "selmatch.torch: s_hat must be computed, not a leaf of the graph, for overwrite=True: its values are "
                 "lost."
             )
         held = s_hat.detach()
-        found = _launch_rows(held, s, numbers, scale, present, form, canonical, held.view(-1, classes))
+        found = launch(held, *given, held)
         torch.autograd.graph.increment_version(s_hat)
-        ctx.gradient, ctx.version = held, held._version
-        return found.view(s_hat.shape[:-1])
+        ctx.gradient, ctx.version, ctx.others = held, held._version, len(given) + 1
+        return found
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -491,4 +447,75 @@ class _Overwriting(torch.autograd.Function):
             )
         gradient, ctx.gradient = ctx.gradient, None
         scale_(gradient, factor)
-        return gradient, None, None, None, None, None, None
+        return gradient, *(ctx.others * [None])
+
+
+# --------------------------------------------------------------------------------------------------- second derivatives
+
+
+def _second_derivative(
+    form: str,
+    canonical: bool,
+    s_hat: torch.Tensor,
+    s: torch.Tensor,
+    numbers: torch.Tensor,
+    scale: torch.Tensor,
+    present: torch.Tensor | None,
+    direction: torch.Tensor,
+) -> torch.Tensor:
+    """The Hessian of the scaled losses times a direction."""
+    from selmatch.kernels.gpu import forms
+
+    potential = forms.potential_of(form, numbers.float().unbind())
+    if canonical:
+        teacher = _log_probabilities(s.detach().float(), scale, present)
+        return _second_derivative_of_logits(potential, s_hat, teacher, scale, present, direction)
+    options = {"where": present} if present is not None and isinstance(potential, CompositeSoftmax) else {}
+    z, v = s_hat.float(), direction.float()
+    if present is not None:
+        z, v = torch.where(present, z, potential.point()), torch.where(present, v, 0.0)
+    wide = _for_entries(scale, z)
+    counts = wide != 0 if present is None else (wide != 0) & present
+    return torch.where(counts, wide * potential.hvp(z, v, **options), 0.0).to(s_hat.dtype)
+
+
+def _second_derivative_of_stored(
+    form: str,
+    s_hat: torch.Tensor,
+    indices: torch.Tensor,
+    log_probabilities: torch.Tensor,
+    tail: torch.Tensor,
+    numbers: torch.Tensor,
+    scale: torch.Tensor,
+    direction: torch.Tensor,
+) -> torch.Tensor:
+    """The same with all classes of a stored teacher."""
+    from selmatch.kernels.gpu import forms
+
+    potential = forms.potential_of(form, numbers.float().unbind())
+    teacher = tail.unsqueeze(-1).expand(s_hat.shape).scatter(-1, indices.long(), log_probabilities)
+    return _second_derivative_of_logits(potential, s_hat, teacher, scale, None, direction)
+
+
+def _second_derivative_of_logits(
+    potential: Any,
+    s_hat: torch.Tensor,
+    teacher: torch.Tensor,
+    scale: torch.Tensor,
+    present: torch.Tensor | None,
+    direction: torch.Tensor,
+) -> torch.Tensor:
+    """The same through the log-probabilities of the predictions, by differentiating twice."""
+    twice = torch.is_grad_enabled()
+    with torch.enable_grad():
+        z = s_hat.float() if s_hat.requires_grad else s_hat.detach().float().requires_grad_()
+        student = _log_probabilities(z, scale, present)
+        found = MatchingLoss(potential, check=False)(student, teacher, where=present, reduction="none")
+        (first,) = torch.autograd.grad((found * scale).sum(), z, create_graph=True)
+        return torch.autograd.grad(first, z, direction.float(), create_graph=twice)[0].to(s_hat.dtype)
+
+
+def _log_probabilities(z: torch.Tensor, scale: torch.Tensor, present: torch.Tensor | None) -> torch.Tensor:
+    """Logarithms of the probabilities of the classes that are present; scores that do not count may be anything."""
+    z = torch.where(_for_entries(scale, z) == 0, 0.0, z)
+    return (z if present is None else z.masked_fill(~present, -1e30)).log_softmax(-1)

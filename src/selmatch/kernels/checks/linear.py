@@ -210,7 +210,8 @@ def check_operators(device: Any, sizes: dict[str, Any]) -> None:
         for needed in ([True, True, True], [False, True, False], [False, False, False]):
             torch.library.opcheck(linear_losses, (*plain, numbers, scale, form, False, 8, needed))
         value = torch.ones((), device=device)
-        torch.library.opcheck(attached, (value, list(given.trained), [torch.ones_like(x) for x in given.trained], True))
+        gradients = [torch.ones_like(x) for x in given.trained]
+        torch.library.opcheck(attached, (value, list(given.trained), gradients, [1.0, 0.5, 0.5], True))
         torch._dynamo.reset()
         found, wanted = (
             function(*given) for function in (torch.compile(_sum, fullgraph=True, backend="aot_eager"), _sum)

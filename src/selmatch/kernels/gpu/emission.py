@@ -48,11 +48,9 @@ def _power(x: Any, d: Any) -> Any:
 GPU = emit.Target(
     {**DEFINITIONS, "sinh": _sinh, "cosh": _cosh, "power": _power},
     {
-        "add": "{} + {}", "subtract": "{} - {}", "multiply": "{} * {}", "divide": "{} / {}", "negative": "negative({})",
-        "square": "{0} * {0}", "less": "{} < {}", "less_equal": "{} <= {}", "greater": "{} > {}",
-        "greater_equal": "{} >= {}", "equal": "{} == {}", "not_equal": "{} != {}", "and": "{} & {}", "or": "{} | {}",
-        "not": "({}) == 0", "where": "tl.where({}, {}, {})", "fold": "negative(tl.abs({}))", "mirror": "tl.abs({})",
-        "abs": "tl.abs({})", "sqrt": "square_root({})", "positive_part": "maximum({}, 0.0)",
+        **emit.CPU.written,
+        "negative": "negative({})", "not": "({}) == 0", "where": "tl.where({}, {}, {})", "abs": "tl.abs({})",
+        "fold": "negative(tl.abs({}))", "mirror": "tl.abs({})", "positive_part": "maximum({}, 0.0)",
         "real_power": "power({}, {})",
     },
     tuple(

@@ -7,11 +7,11 @@ numbers share a form.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import importlib.util
 import inspect
-import logging
 import math
 import sys
 import tempfile
@@ -28,7 +28,6 @@ from selmatch.kernels import cache, pool
 from selmatch.kernels.emit import NotCompilable
 from selmatch.kernels.gpu import emission
 
-_log = logging.getLogger(__name__)
 _lock = threading.RLock()
 _texts: dict[str, str] = {}
 _modules: dict[str, ModuleType] = {}
@@ -182,11 +181,7 @@ def _elementwise(curve: Curve, kind: str) -> str:
     def loss(y: Any, u: Any, x: Any) -> Any:
         return h.remainder_and_difference(_legal(h, y, interior=True), u, _legal(h, x))
 
-    routines = [
-        emission.constants(count),
-        emission.routine("loss", loss, "y", "u", "x", count=count),
-        emission.routine("point", h.point, count=count),
-    ]
+    routines = [emission.constants(count), emission.routine("loss", loss, "y", "u", "x", count=count)]
     return _assembled(kind, ("elementwise",), routines)
 
 
@@ -207,8 +202,6 @@ def _require_formula(curve: Curve, what: str) -> None:
 
 
 def _curves_in(curve: Any) -> Any:
-    import dataclasses
-
     if isinstance(curve, Curve):
         yield curve
     if dataclasses.is_dataclass(curve):

@@ -5,45 +5,93 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-import triton
 
-from selmatch.kernels.gpu import forms
+from selmatch.kernels.gpu import SHORT, forms
 
-#: up to so many classes a program holds whole rows
-SHORT = 1024
 _WARP = 32
 
 
 class Tiles(NamedTuple):
-    """How work is cut; what was quickest on an H200."""
+    """How long rows are cut; what was quickest on an H200."""
 
-    #: warps of a program, tiles of a segment (or scores of a program, for short rows), repetitions in a tile
     warps: int
+    #: tiles of a segment, each of one read of 16 bytes for every thread
     tiles: int
-    repeat: int
     #: programs of an earlier stage, for each processor, between two stages of one segment
     lag: int
-    unroll: int
-    #: registers of a thread, if that is to be limited
-    registers: int | None = None
+    #: registers of a thread: fewer let more programs run side by side
+    registers: int
 
 
 def tiles_of(vector: int, canonical: bool) -> Tiles:
-    """How long rows are cut; fewer registers let more programs run side by side."""
+    """How long rows are cut, where a thread reads so many neighbouring scores."""
     if vector < 8:
-        return Tiles(4, 8, 1, 4, 1, 56)
-    return Tiles(4, 32, 1, 4 if canonical else 8, 1, 56)
+        return Tiles(4, 8, 4, 56)
+    return Tiles(4, 32, 4 if canonical else 8, 56)
 
 
-def short_tiles(columns: int) -> Tiles:
-    """How short rows are cut: a limit of registers would spill."""
-    return Tiles(4, max(1024, columns), 1, 0, 1)
+class ShortTiles(NamedTuple):
+    """How short rows are cut; what was quickest on an H200."""
+
+    warps: int
+    #: scores of a program, and those that are read once more together
+    scores: int
+    again: int
+    #: registers of a thread
+    registers: int
+
+
+def short_tiles(columns: int, half: bool) -> ShortTiles:
+    """How short rows are cut: programs of one warp wait for nobody, but only so many start in a microsecond."""
+    if columns > 256:
+        return ShortTiles(columns // 256, columns, columns, 64)
+    return ShortTiles(1, 512, 64, 80) if half else ShortTiles(1, 256, 64, 64)
+
+
+class Segments(NamedTuple):
+    """Rows cut into segments, and the work on these into programs that start in order."""
+
+    programs: int
+    lag: int
+    #: what kernels are compiled with
+    options: dict[str, int]
+
+
+def segments_of(s_hat: torch.Tensor, cut: Tiles, vector: int, stages: int, anchored: bool) -> Segments:
+    """The segments of rows of scores for a kernel of so many stages; an anchor takes a place among them."""
+    count, classes = s_hat.shape
+    threads = cut.warps * _WARP
+    tile = threads * vector
+    tiles = min(cut.tiles, power_of_2(ceiling(classes, tile)))
+    segments = ceiling(classes, tiles * tile)
+    lag = ceiling(cut.lag * _processors(s_hat), segments) * segments
+    options = {
+        "SEGMENTS": segments, "SLOTS": power_of_2(segments + anchored), "TILES": tiles, "T": threads,
+        "V": vector, "num_warps": cut.warps, "maxnreg": cut.registers, "enable_fp_fusion": True,
+    }  # fmt: skip
+    return Segments(stages * count * segments + stages * (stages - 1) * lag, lag, options)
+
+
+def room_for_statistics(s_hat: torch.Tensor, segments: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Sixteen numbers of each segment, and how many programs of each row have ended."""
+    parts = torch.empty(len(s_hat) * segments * 16, dtype=torch.float32, device=s_hat.device)
+    return parts, torch.zeros(len(s_hat), dtype=torch.int32, device=s_hat.device)
 
 
 def flat(z: torch.Tensor) -> torch.Tensor:
     """Scores as rows with neighbouring classes side by side; a view where that is possible."""
     z = z.reshape(-1, z.shape[-1])
     return z if z.stride(1) == 1 or z.shape[1] == 1 else z.contiguous()
+
+
+def ceiling(a: int, b: int) -> int:
+    """a / b, rounded up; Triton's own function takes microseconds."""
+    return -(-a // b)
+
+
+def power_of_2(n: int) -> int:
+    """The smallest power of 2 that is not below n."""
+    return 1 << (n - 1).bit_length()
 
 
 def _vector(*tensors: torch.Tensor) -> int:
@@ -98,59 +146,24 @@ def rows(
     scale_stride = scale.stride(0) if scale.numel() > 1 else 0
     tensors = (s_hat, s, written, losses, scale, numbers, mask, prior)
     if classes <= SHORT:
-        columns = triton.next_power_of_2(classes)
-        cut = short_tiles(columns)
-        block = cut.tiles // columns
-        limit = {} if cut.registers is None else {"maxnreg": cut.registers}
-        module.short_rows[(triton.cdiv(count, block),)](
+        columns = power_of_2(classes)
+        cut = short_tiles(columns, _vector(s_hat, s) == 8)
+        block = max(1, cut.scores // columns)
+        module.short_rows[(ceiling(count, block),)](
             *tensors, count, *strides, scale_stride,
-            CLASSES=classes, ZERO_IS_HARMLESS=form["zero"], **options, ROWS=block, COLUMNS=columns,
-            num_warps=cut.warps, enable_fp_fusion=True, **limit,
+            CLASSES=classes, ZERO_IS_HARMLESS=form["zero"], **options, ROWS=block,
+            FEW=max(1, min(block, cut.again // columns)), COLUMNS=columns,
+            num_warps=cut.warps, maxnreg=cut.registers, enable_fp_fusion=True,
         )  # fmt: skip
         return losses
     vector = _vector(s_hat, s)
-    cut = tiles_of(vector, canonical)
-    threads = cut.warps * _WARP
-    tile = cut.repeat * threads * vector
-    tiles = min(cut.tiles, triton.next_power_of_2(triton.cdiv(classes, tile)))
-    segments = triton.cdiv(classes, tiles * tile)
-    lag = triton.cdiv(cut.lag * _processors(s_hat), segments) * segments
-    stages = 3 if canonical else 2
-    parts = torch.empty(count * segments * 16, dtype=torch.float32, device=s_hat.device)
-    ready = torch.zeros(count, dtype=torch.int32, device=s_hat.device)
-    limit = {} if cut.registers is None else {"maxnreg": cut.registers}
-    module.long_rows[(stages * count * segments + stages * (stages - 1) * lag,)](
-        *tensors, parts, ready, count, classes, *strides, scale_stride, lag,
-        **options, SEGMENTS=segments, SLOTS=triton.next_power_of_2(segments + (form["anchor"] >= 0)),
-        TILES=tiles, R=cut.repeat, T=threads, V=vector, UNROLL=cut.unroll,
-        num_warps=cut.warps, enable_fp_fusion=True, **limit,
+    cut = segments_of(s_hat, tiles_of(vector, canonical), vector, 3 if canonical else 2, form["anchor"] >= 0)
+    module.long_rows[(cut.programs,)](
+        *tensors, *room_for_statistics(s_hat, cut.options["SEGMENTS"]),
+        count, classes, *strides, scale_stride, cut.lag, **options, **cut.options,
     )  # fmt: skip
     return losses
 
 
 def _processors(z: torch.Tensor) -> int:
     return torch.cuda.get_device_properties(z.device).multi_processor_count if z.is_cuda else 1
-
-
-def multiply(gradient: torch.Tensor, factor: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """A gradient times a factor: one number, one for each row (the last axis), or one for each entry.
-
-    The factor is read on the device; where it is 1, in place, nothing else happens.
-    """
-    from selmatch.kernels.gpu import multiplying
-
-    if gradient.numel() == 0:
-        return out
-    in_place = out.data_ptr() == gradient.data_ptr()
-    if factor.numel() == 1 or (factor.ndim > 0 and all(step == 0 for step in factor.stride())):
-        width, count, stride = gradient.numel(), 1, 0
-    elif factor.ndim == gradient.ndim:
-        width, count, stride = 1, gradient.numel(), 1
-        factor = factor.contiguous()
-    else:
-        width = gradient.shape[-1]
-        count, stride = gradient.numel() // width, 1
-        factor = factor.reshape(-1)
-        stride = factor.stride(0)
-    multiplying.launch(gradient, factor.float(), out, count, width, stride, in_place)
-    return out

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import torch
-import triton
 
-from selmatch.kernels.gpu import forms
+from selmatch.kernels.gpu import forms, launch
 
 #: what works best on an H200: one read of 16 bytes for each thread of a small program, a few times
 _WARPS = 4
@@ -42,7 +41,7 @@ def scores(
     each = scale.numel() > 1
     vector = 16 // max(s_hat.element_size(), s.element_size())
     tile = _THREADS * vector
-    programs = triton.cdiv(count, _TILES * tile)
+    programs = launch.ceiling(count, _TILES * tile)
     losses = torch.empty(programs if reduce else s_hat.shape, dtype=torch.float32, device=s_hat.device)
     if count:
         forms.module_of(key).scored[(programs,)](

@@ -37,15 +37,34 @@ _SIZE = 2048
 _ENOUGH = 2048
 
 
-def launch(
-    gradient: torch.Tensor, factor: torch.Tensor, out: torch.Tensor, count: int, width: int, stride: int, in_place: bool
+def multiply(gradient: torch.Tensor, factor: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """A gradient times a factor: one number, one for each row (the last axis), or one for each entry.
+
+    The factor is read on the device; where it is 1, in place, nothing else happens.
+    """
+    count = gradient.numel()
+    if count == 0:
+        return out
+    factor = factor.float()
+    if factor.numel() == 1 or (factor.ndim > 0 and not any(factor.stride())):
+        _launch(gradient, factor, out, 1, count, 0)
+    elif factor.numel() == count:
+        entries_times[(-(-count // _SIZE),)](
+            gradient, factor.contiguous(), out, count, SIZE=_SIZE, num_warps=4, enable_fp_fusion=True
+        )
+    else:
+        factor = factor.reshape(-1)
+        _launch(gradient, factor, out, len(factor), gradient.shape[-1], factor.stride(0))
+    return out
+
+
+def _launch(
+    gradient: torch.Tensor, factor: torch.Tensor, out: torch.Tensor, rows: int, width: int, stride: int
 ) -> None:
-    """Multiply ``count`` rows of ``width`` entries by one factor each, ``stride`` entries apart."""
-    if width == 1:
-        entries_times[(triton.cdiv(count, _SIZE),)](gradient, factor, out, count, SIZE=_SIZE, num_warps=4)
-        return
-    size = min(_SIZE, triton.next_power_of_2(width))
-    share = min(triton.cdiv(width, size), triton.cdiv(_ENOUGH, count))
-    rows_times[(count, share)](
-        gradient, factor, out, width, stride, SIZE=size, IN_PLACE=in_place, num_warps=4, enable_fp_fusion=True
-    )
+    """Multiply rows of ``width`` entries by one factor each, ``stride`` apart."""
+    size = min(_SIZE, 1 << (width - 1).bit_length())  # Triton's own functions of whole numbers take microseconds each
+    share = min(-(-width // size), -(-_ENOUGH // rows))
+    rows_times[(rows, share)](
+        gradient, factor, out, width, stride,
+        SIZE=size, IN_PLACE=out.data_ptr() == gradient.data_ptr(), num_warps=4, enable_fp_fusion=True,
+    )  # fmt: skip

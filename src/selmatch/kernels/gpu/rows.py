@@ -91,7 +91,7 @@ def moment_terms(x, y, prior, nx, ny, c, per_gamma, HAS_PRIOR: tl.constexpr):
     rest *= per_gamma
     ex = tl.exp2(top * (per_gamma * LOG2E) - nx)
     ey = tl.exp2(base * (per_gamma * LOG2E) - ny)
-    a = u * per_gamma * qy - (nx - ny) * LN2
+    a = linear_move(x, y, qy, nx, ny, per_gamma)
     w = a + rest
     first = ey * a
     return ex, ey, first, tl.where(tl.abs(w) <= 1.0, ey * (phi_series(w) + rest), ex - (ey + first))
@@ -144,12 +144,12 @@ def prior_of(PRIOR, o, here, HAS_PRIOR: tl.constexpr, MASKED: tl.constexpr):
 @triton.jit
 def tile_max(x):
     """The maximum of what each thread has of a tile."""
-    return tl.max(tl.max(x, axis=2), axis=0)
+    return tl.max(x, axis=1)
 
 
 @triton.jit
 def tile_sum(x):
-    return tl.sum(tl.sum(x, axis=2), axis=0)
+    return tl.sum(x, axis=1)
 
 
 # ----------------------------------------------------------------------------------------------- one tile of long rows
@@ -160,7 +160,23 @@ def raw_taken_in(POINTER, o, here, m, d, MASKED: tl.constexpr):
     """Maximum (of scores times log2 e) and sum of 2^(that - maximum) of each thread with one more tile."""
     z = read(POINTER, o, here, MASKED, LOWEST, "")
     n = tl.maximum(m, tile_max(z) * LOG2E)
-    return n, d * tl.exp2(m - n) + tile_sum(tl.exp2(z * LOG2E - n[None, :, None]))
+    return n, d * tl.exp2(m - n) + tile_sum(tl.exp2(z * LOG2E - n[:, None]))
+
+
+@triton.jit
+def pair_at(
+    x_row, y_row, m_row, o, classes, x_shift, y_shift, c,
+    MASKED: tl.constexpr, HAS_MASK: tl.constexpr, CANONICAL: tl.constexpr, POLICY: tl.constexpr,
+):  # fmt: skip
+    """A tile of both scores, less their log-sums-exp if they are canonical, and which of them are there."""
+    here = present(o, classes, m_row, HAS_MASK)
+    harmless = point(c)
+    x = read(x_row, o, here, MASKED, harmless + x_shift, POLICY)
+    y = read(y_row, o, here, MASKED, harmless + y_shift, POLICY)
+    if CANONICAL:
+        x -= x_shift
+        y -= y_shift
+    return x, y, here
 
 
 @triton.jit
@@ -169,13 +185,9 @@ def taken_in(
     MASKED: tl.constexpr, HAS_MASK: tl.constexpr, HAS_PRIOR: tl.constexpr, CANONICAL: tl.constexpr,
 ):  # fmt: skip
     """The statistics of each thread with one more tile."""
-    here = present(o, classes, m_row, HAS_MASK)
-    harmless = point(c)
-    x = read(x_row, o, here, MASKED, harmless + x_shift, "")
-    y = read(y_row, o, here, MASKED, harmless + y_shift, "")
-    if CANONICAL:
-        x -= x_shift
-        y -= y_shift
+    x, y, here = pair_at(
+        x_row, y_row, m_row, o, classes, x_shift, y_shift, c, MASKED, HAS_MASK, CANONICAL, ""
+    )  # fmt: skip
     top, qx = rough(x, c)
     base, qy = rough(y, c)
     if HAS_PRIOR:
@@ -188,12 +200,12 @@ def taken_in(
     to_base_2 = per_gamma * LOG2E
     nx = tl.maximum(mx, tile_max(top) * to_base_2)
     ny = tl.maximum(my, tile_max(base) * to_base_2)
-    ex = tl.exp2(top * to_base_2 - nx[None, :, None])
-    ey = tl.exp2(base * to_base_2 - ny[None, :, None])
+    ex = tl.exp2(top * to_base_2 - nx[:, None])
+    ey = tl.exp2(base * to_base_2 - ny[:, None])
     if MASKED:
         ex = tl.where(here, ex, 0.0)
         ey = tl.where(here, ey, 0.0)
-    first = ey * linear_move(x, y, qy, nx[None, :, None], ny[None, :, None], per_gamma)
+    first = ey * linear_move(x, y, qy, nx[:, None], ny[:, None], per_gamma)
     fx = tl.exp2(mx - nx)
     fy = tl.exp2(my - ny)
     s1 = fy * (s1 + ((mx - nx) - (my - ny)) * LN2 * dy)
@@ -207,7 +219,7 @@ def taken_in(
 def gradient_of(
     x, y, prior, lx, ly, lean, c, to_base_2, HAS_PRIOR: tl.constexpr, CANONICAL: tl.constexpr
 ):  # fmt: skip
-    """q p at x minus q p at y, with log-sums-exp lx and ly; a scale is part of these and of ``lean``.
+    """q p at x minus q p at y, with log-sums-exp lx and ly.
 
     For canonical scores the sum of the row, ``lean``, goes back through the log-probabilities.
     """
@@ -224,18 +236,14 @@ def gradient_of(
 
 @triton.jit
 def passed_on(
-    x_row, y_row, g_row, m_row, PRIOR, o, classes, x_shift, y_shift, lx, ly, shrunk, lean, c, per_gamma, s1, s2,
+    x_row, y_row, g_row, m_row, PRIOR, o, classes, x_shift, y_shift, lx, ly, scale, lean, c, per_gamma, s1, s2,
     MASKED: tl.constexpr, HAS_MASK: tl.constexpr, HAS_PRIOR: tl.constexpr, CANONICAL: tl.constexpr,
     WITH_GRADIENT: tl.constexpr, WITH_MOMENTS: tl.constexpr,
 ):  # fmt: skip
-    """Write the gradient of a tile, which is 2^-shrunk times that of the losses; and take it into the moments."""
-    here = present(o, classes, m_row, HAS_MASK)
-    harmless = point(c)
-    x = read(x_row, o, here, MASKED, harmless + x_shift, "evict_first")
-    y = read(y_row, o, here, MASKED, harmless + y_shift, "evict_first")
-    if CANONICAL:
-        x -= x_shift
-        y -= y_shift
+    """Write the gradient of a tile times the scale, and take the tile into the moments."""
+    x, y, here = pair_at(
+        x_row, y_row, m_row, o, classes, x_shift, y_shift, c, MASKED, HAS_MASK, CANONICAL, "evict_first"
+    )  # fmt: skip
     prior = prior_of(PRIOR, o, here, HAS_PRIOR, MASKED)
     if WITH_MOMENTS:
         _ex, _ey, first, second = moment_terms(x, y, prior, lx, ly, c, per_gamma, HAS_PRIOR)
@@ -245,9 +253,7 @@ def passed_on(
         s1 += tile_sum(first)
         s2 += tile_sum(second)
     if WITH_GRADIENT:
-        g = gradient_of(
-            x, y, prior, lx + shrunk, ly + shrunk, lean, c, per_gamma * LOG2E, HAS_PRIOR, CANONICAL
-        )  # fmt: skip
+        g = gradient_of(x, y, prior, lx, ly, lean, c, per_gamma * LOG2E, HAS_PRIOR, CANONICAL) * scale
         if MASKED:
             tl.store(g_row + o, tl.where(here, g, 0.0).to(g_row.dtype.element_ty), mask=o < classes)
         else:
@@ -311,7 +317,7 @@ def long_rows(
     rows, classes, x_stride, y_stride, g_stride, m_stride, scale_stride, lag,
     GAMMA: tl.constexpr, ANCHOR: tl.constexpr, HAS_MASK: tl.constexpr, HAS_PRIOR: tl.constexpr,
     CANONICAL: tl.constexpr, WITH_GRADIENT: tl.constexpr, SEGMENTS: tl.constexpr, SLOTS: tl.constexpr,
-    TILES: tl.constexpr, R: tl.constexpr, T: tl.constexpr, V: tl.constexpr, UNROLL: tl.constexpr,
+    TILES: tl.constexpr, T: tl.constexpr, V: tl.constexpr,
 ):  # fmt: skip
     """Losses, and gradients, of rows in programs of one stage of one segment each."""
     STAGES: tl.constexpr = 3 if CANONICAL else 2
@@ -321,10 +327,10 @@ def long_rows(
     if (item >= 0) & (item < rows * SEGMENTS):
         row = (item // SEGMENTS).to(tl.int64)
         segment = item % SEGMENTS
-        first = segment * (TILES * R * T * V)
+        first = segment * (TILES * T * V)
         # tiles with any class, and those of them where all are there
-        some = tl.minimum((classes - first + R * T * V - 1) // (R * T * V), TILES)
-        whole = 0 if HAS_MASK else tl.minimum((classes - first) // (R * T * V), TILES)
+        some = tl.minimum((classes - first + T * V - 1) // (T * V), TILES)
+        whole = 0 if HAS_MASK else tl.minimum((classes - first) // (T * V), TILES)
         scale = tl.load(SCALE + row * scale_stride)
         c = constants(NUMBERS)
         gamma = tl.load(NUMBERS + GAMMA)
@@ -333,8 +339,7 @@ def long_rows(
         x_row = S_HAT + row * x_stride
         y_row = S + row * y_stride
         m_row = MASK + row * m_stride
-        tile = (tl.arange(0, R)[:, None, None] * T + tl.arange(0, T)[None, :, None]) * V
-        tile += tl.arange(0, V)[None, None, :]
+        tile = tl.arange(0, T)[:, None] * V + tl.arange(0, V)[None, :]
         part = PARTS + item.to(tl.int64) * STATISTICS
         slot = tl.arange(0, SLOTS)
         there = slot < SEGMENTS
@@ -345,12 +350,12 @@ def long_rows(
                 level_y = tl.full([T], LOWEST, tl.float32)
                 sum_x = tl.zeros([T], tl.float32)
                 sum_y = tl.zeros([T], tl.float32)
-                for t in tl.range(0, whole, loop_unroll_factor=UNROLL):
-                    o = first + t * (R * T * V) + tile
+                for t in range(0, whole):
+                    o = first + t * (T * V) + tile
                     level_x, sum_x = raw_taken_in(x_row, o, o, level_x, sum_x, False)
                     level_y, sum_y = raw_taken_in(y_row, o, o, level_y, sum_y, False)
                 for t in range(whole, some):
-                    o = first + t * (R * T * V) + tile
+                    o = first + t * (T * V) + tile
                     here = present(o, classes, m_row, HAS_MASK)
                     level_x, sum_x = raw_taken_in(x_row, o, here, level_x, sum_x, True)
                     level_y, sum_y = raw_taken_in(y_row, o, here, level_y, sum_y, True)
@@ -374,14 +379,14 @@ def long_rows(
                 s1 = tl.zeros([T], tl.float32)
                 tx = tl.zeros([T], tl.float32)
                 ty = tl.zeros([T], tl.float32)
-                for t in tl.range(0, whole, loop_unroll_factor=UNROLL):
+                for t in range(0, whole):
                     mx, my, dx, dy, s1, tx, ty = taken_in(
-                        x_row, y_row, m_row, PRIOR, first + t * (R * T * V) + tile, classes, x_shift, y_shift, c,
+                        x_row, y_row, m_row, PRIOR, first + t * (T * V) + tile, classes, x_shift, y_shift, c,
                         per_gamma, mx, my, dx, dy, s1, tx, ty, False, False, HAS_PRIOR, CANONICAL,
                     )  # fmt: skip
                 for t in range(whole, some):
                     mx, my, dx, dy, s1, tx, ty = taken_in(
-                        x_row, y_row, m_row, PRIOR, first + t * (R * T * V) + tile, classes, x_shift, y_shift, c,
+                        x_row, y_row, m_row, PRIOR, first + t * (T * V) + tile, classes, x_shift, y_shift, c,
                         per_gamma, mx, my, dx, dy, s1, tx, ty, True, HAS_MASK, HAS_PRIOR, CANONICAL,
                     )  # fmt: skip
                 top, base, dx_, dy_, s1_, tx_, ty_ = merged(mx, my, dx, dy, s1, tx, ty)
@@ -400,8 +405,8 @@ def long_rows(
                     tl.store(LOSS + row, 0.0)
                 if WITH_GRADIENT:
                     for t in range(0, some):
-                        o = first + t * (R * T * V) + tile
-                        nothing = tl.zeros([R, T, V], tl.float32).to(GRADIENT.dtype.element_ty)
+                        o = first + t * (T * V) + tile
+                        nothing = tl.zeros([T, V], tl.float32).to(GRADIENT.dtype.element_ty)
                         tl.store(g_row + o, nothing, mask=o < classes)
             else:
                 while tl.atomic_add(READY + row, 0, sem="acquire") < (STAGES - 1) * SEGMENTS:
@@ -415,8 +420,7 @@ def long_rows(
                 )  # fmt: skip
                 lx = top + tl.log2(dx_)
                 ly = base + tl.log2(dy_)
-                lean = (tx_ / dx_ - ty_ / dy_) * scale
-                shrunk = -tl.log2(scale)
+                lean = tx_ / dx_ - ty_ / dy_
                 value, doubtful = difference_of(dx_, dy_, s1_, top, base)
                 nobody = dy_ == 0.0
                 if (segment == 0) & (nobody | (not doubtful)):
@@ -426,14 +430,14 @@ def long_rows(
                 if doubtful & (not nobody):
                     for t in range(0, whole):
                         s1, s2 = passed_on(
-                            x_row, y_row, g_row, m_row, PRIOR, first + t * (R * T * V) + tile, classes, x_shift,
-                            y_shift, lx, ly, shrunk, lean, c, per_gamma, s1, s2, False, False, HAS_PRIOR, CANONICAL,
+                            x_row, y_row, g_row, m_row, PRIOR, first + t * (T * V) + tile, classes, x_shift,
+                            y_shift, lx, ly, scale, lean, c, per_gamma, s1, s2, False, False, HAS_PRIOR, CANONICAL,
                             WITH_GRADIENT, True,
                         )  # fmt: skip
                     for t in range(whole, some):
                         s1, s2 = passed_on(
-                            x_row, y_row, g_row, m_row, PRIOR, first + t * (R * T * V) + tile, classes, x_shift,
-                            y_shift, lx, ly, shrunk, lean, c, per_gamma, s1, s2, True, HAS_MASK, HAS_PRIOR, CANONICAL,
+                            x_row, y_row, g_row, m_row, PRIOR, first + t * (T * V) + tile, classes, x_shift,
+                            y_shift, lx, ly, scale, lean, c, per_gamma, s1, s2, True, HAS_MASK, HAS_PRIOR, CANONICAL,
                             WITH_GRADIENT, True,
                         )  # fmt: skip
                     tl.store(part + MOMENTS, tl.sum(s1, axis=0))
@@ -448,16 +452,16 @@ def long_rows(
                             all_2 += a_2
                         tl.store(LOSS + row, gamma * value_of(1.0, 1.0, all_1, all_2) * scale)
                 elif WITH_GRADIENT:
-                    for t in tl.range(0, whole, loop_unroll_factor=UNROLL):
+                    for t in range(0, whole):
                         passed_on(
-                            x_row, y_row, g_row, m_row, PRIOR, first + t * (R * T * V) + tile, classes, x_shift,
-                            y_shift, lx, ly, shrunk, lean, c, per_gamma, s1, s2, False, False, HAS_PRIOR, CANONICAL,
+                            x_row, y_row, g_row, m_row, PRIOR, first + t * (T * V) + tile, classes, x_shift,
+                            y_shift, lx, ly, scale, lean, c, per_gamma, s1, s2, False, False, HAS_PRIOR, CANONICAL,
                             True, False,
                         )  # fmt: skip
                     for t in range(whole, some):
                         passed_on(
-                            x_row, y_row, g_row, m_row, PRIOR, first + t * (R * T * V) + tile, classes, x_shift,
-                            y_shift, lx, ly, shrunk, lean, c, per_gamma, s1, s2, True, HAS_MASK, HAS_PRIOR, CANONICAL,
+                            x_row, y_row, g_row, m_row, PRIOR, first + t * (T * V) + tile, classes, x_shift,
+                            y_shift, lx, ly, scale, lean, c, per_gamma, s1, s2, True, HAS_MASK, HAS_PRIOR, CANONICAL,
                             True, False,
                         )  # fmt: skip
 
@@ -465,92 +469,39 @@ def long_rows(
 # ----------------------------------------------------------------------------------------------------------- short rows
 
 
-@triton.jit(do_not_specialize=["rows"])
-def short_rows(
-    S_HAT, S, GRADIENT, LOSS, SCALE, NUMBERS, MASK, PRIOR,
-    rows, x_stride, y_stride, g_stride, m_stride, scale_stride,
-    CLASSES: tl.constexpr, ZERO_IS_HARMLESS: tl.constexpr, GAMMA: tl.constexpr, ANCHOR: tl.constexpr,
-    HAS_MASK: tl.constexpr, HAS_PRIOR: tl.constexpr, CANONICAL: tl.constexpr, WITH_GRADIENT: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-):  # fmt: skip
-    """Losses, and gradients, of ROWS rows in each program, with all scores in registers."""
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    column = tl.arange(0, COLUMNS)[None, :]
-    scale = tl.load(SCALE + row * scale_stride, mask=row < rows, other=0.0)
-    # where the scale is 0 nothing is read, whatever it is
-    here = ((row < rows) & (scale != 0.0))[:, None] & (column < CLASSES)
+@triton.jit
+def rows_within(row, count, CLASSES: tl.constexpr, COLUMNS: tl.constexpr):
+    """Where some rows have classes."""
+    here = (row < count)[:, None]
+    if CLASSES < COLUMNS:
+        here = here & (tl.arange(0, COLUMNS)[None, :] < CLASSES)
+    return here
+
+
+@triton.jit
+def read_rows(Z, row, count, stride, CLASSES: tl.constexpr, COLUMNS: tl.constexpr):
+    """Numbers of some rows in single precision, and 0 where there are none."""
+    place = row[:, None].to(tl.int64) * stride + tl.arange(0, COLUMNS)[None, :]
+    return tl.load(Z + place, mask=rows_within(row, count, CLASSES, COLUMNS), other=0.0).to(tl.float32)
+
+
+@triton.jit
+def present_rows(MASK, row, count, stride, CLASSES: tl.constexpr, COLUMNS: tl.constexpr, HAS_MASK: tl.constexpr):
+    """Which classes of some rows are there."""
+    here = rows_within(row, count, CLASSES, COLUMNS)
     if HAS_MASK:
-        here = here & (tl.load(MASK + row[:, None] * m_stride + column, mask=here, other=0) != 0)
-    c = constants(NUMBERS)
-    gamma = tl.load(NUMBERS + GAMMA)
-    per_gamma = 1.0 / gamma
-    to_base_2 = per_gamma * LOG2E
-    whole: tl.constexpr = (CLASSES == COLUMNS) and (not HAS_MASK)
-    x = tl.load(S_HAT + row[:, None] * x_stride + column, mask=here, other=0.0).to(tl.float32)
-    y = tl.load(S + row[:, None] * y_stride + column, mask=here, other=0.0).to(tl.float32)
+        here = here & (read_rows(MASK, row, count, stride, CLASSES, COLUMNS) != 0.0)
+    return here
+
+
+@triton.jit
+def prepared(z, here, c, HARMLESS: tl.constexpr, CANONICAL: tl.constexpr):
+    """Scores, as log-probabilities if so wanted; a harmless one where a class is not there."""
     if CANONICAL:
-        x = log_probabilities(x, here)
-        y = log_probabilities(y, here)
-    if CANONICAL or not ZERO_IS_HARMLESS:
-        x = tl.where(here, x, point(c))
-        y = tl.where(here, y, point(c))
-    top, qx = scores(x, c)
-    base, qy = scores(y, c)
-    prior = 0.0
-    if HAS_PRIOR:
-        prior = tl.load(PRIOR + column, mask=column < CLASSES, other=0.0)
-        top += prior
-        base += prior
-    if not whole:
-        top = tl.where(here, top, LOWEST)
-        base = tl.where(here, base, LOWEST)
-    # maxima of a product, which is then rounded once and for all
-    mx = tl.maximum(tl.max(top, axis=1) * to_base_2, LOWEST)
-    my = tl.maximum(tl.max(base, axis=1) * to_base_2, LOWEST)
-    if ANCHOR >= 0:
-        level = tl.load(NUMBERS + ANCHOR) * to_base_2
-        mx = tl.maximum(mx, level)
-        my = tl.maximum(my, level)
-    ex = tl.exp2(top * to_base_2 - mx[:, None])
-    ey = tl.exp2(base * to_base_2 - my[:, None])
-    if not whole:
-        ex = tl.where(here, ex, 0.0)
-        ey = tl.where(here, ey, 0.0)
-    dx = tl.sum(ex, axis=1)
-    dy = tl.sum(ey, axis=1)
-    s1 = tl.sum(ey * linear_move(x, y, qy, mx[:, None], my[:, None], per_gamma), axis=1)
-    if ANCHOR >= 0:
-        ax, ay, a_1, a_2 = anchor_terms(level, mx, my)
-        dx += ax
-        dy += ay
-        s1 += a_1
-    nobody = dy == 0.0
-    dx = tl.where(nobody, 1.0, dx)
-    dy = tl.where(nobody, 1.0, dy)
-    value, doubtful = difference_of(dx, dy, s1, mx, my)
-    doubtful = doubtful & (row < rows) & (scale != 0.0)
-    if tl.max(doubtful.to(tl.int32), axis=0) != 0:
-        _ex, _ey, first, second = moment_terms(x, y, prior, mx[:, None], my[:, None], c, per_gamma, HAS_PRIOR)
-        if not whole:
-            first = tl.where(here, first, 0.0)
-            second = tl.where(here, second, 0.0)
-        s1 = tl.sum(first, axis=1)
-        s2 = tl.sum(second, axis=1)
-        if ANCHOR >= 0:
-            s1 += a_1
-            s2 += a_2
-        value = tl.where(doubtful, value_of(dx, dy, s1, s2), value)
-    value = tl.where(nobody | (scale == 0.0), 0.0, gamma * value * scale)
-    tl.store(LOSS + row, value, mask=row < rows)
-    if WITH_GRADIENT:
-        g = (qx * ex) * (scale * inverse(dx))[:, None] - (qy * ey) * (scale * inverse(dy))[:, None]
-        if CANONICAL:
-            total = tl.sum(tl.where(here, g, 0.0), axis=1)
-            g -= weight(x) * total[:, None]
-        if not whole:
-            g = tl.where(here, g, 0.0)
-        inside = (row < rows)[:, None] & (column < CLASSES)
-        tl.store(GRADIENT + row[:, None] * g_stride + column, g.to(GRADIENT.dtype.element_ty), mask=inside)
+        z = log_probabilities(z, here)
+    if not HARMLESS:
+        z = tl.where(here, z, point(c))
+    return z
 
 
 @triton.jit
@@ -560,3 +511,144 @@ def log_probabilities(z, here):
     top = tl.max(z, axis=1)
     total = tl.sum(tl.where(here, tl.exp2((z - top[:, None]) * LOG2E), 0.0), axis=1)
     return z - (top + tl.log2(tl.where(total > 0.0, total, 1.0)) * LN2)[:, None]
+
+
+@triton.jit
+def log_scores(z, prior, here, c, HAS_PRIOR: tl.constexpr, WHOLE: tl.constexpr):
+    """Q, with what is added to it, and q; Q is LOWEST where a class is not there."""
+    top, q = scores(z, c)
+    if HAS_PRIOR:
+        top += prior
+    if not WHOLE:
+        top = tl.where(here, top, LOWEST)
+    return top, q
+
+
+@triton.jit
+def level_of(top, NUMBERS, to_base_2, ANCHOR: tl.constexpr):
+    """The largest log-score of each row, in base 2: the maximum of a product, which is rounded once and for all."""
+    level = tl.maximum(tl.max(top, axis=1) * to_base_2, LOWEST)
+    if ANCHOR >= 0:
+        level = tl.maximum(level, tl.load(NUMBERS + ANCHOR) * to_base_2)
+    return level
+
+
+@triton.jit
+def accurate_losses(
+    S_HAT, S, LOSS, SCALE, NUMBERS, MASK, prior, row, count, x_stride, y_stride, m_stride, scale_stride, c, gamma,
+    CLASSES: tl.constexpr, COLUMNS: tl.constexpr, HARMLESS: tl.constexpr, ANCHOR: tl.constexpr,
+    HAS_MASK: tl.constexpr, HAS_PRIOR: tl.constexpr, CANONICAL: tl.constexpr,
+):  # fmt: skip
+    """Write the losses of those short rows that are in doubt, from moments that do not cancel."""
+    here = present_rows(MASK, row, count, m_stride, CLASSES, COLUMNS, HAS_MASK)
+    x = prepared(read_rows(S_HAT, row, count, x_stride, CLASSES, COLUMNS), here, c, HARMLESS, CANONICAL)
+    y = prepared(read_rows(S, row, count, y_stride, CLASSES, COLUMNS), here, c, HARMLESS, CANONICAL)
+    scale = tl.load(SCALE + row * scale_stride, mask=row < count, other=0.0)
+    per_gamma = inverse(gamma)
+    to_base_2 = per_gamma * LOG2E
+    top, _qx = log_scores(x, prior, here, c, HAS_PRIOR, False)
+    base, _qy = log_scores(y, prior, here, c, HAS_PRIOR, False)
+    mx = level_of(top, NUMBERS, to_base_2, ANCHOR)
+    my = level_of(base, NUMBERS, to_base_2, ANCHOR)
+    ex, ey, first, second = moment_terms(x, y, prior, mx[:, None], my[:, None], c, per_gamma, HAS_PRIOR)
+    dx = tl.sum(tl.where(here, ex, 0.0), axis=1)
+    dy = tl.sum(tl.where(here, ey, 0.0), axis=1)
+    s1 = tl.sum(tl.where(here, first, 0.0), axis=1)
+    s2 = tl.sum(tl.where(here, second, 0.0), axis=1)
+    if ANCHOR >= 0:
+        ax, ay, a_1, a_2 = anchor_terms(tl.load(NUMBERS + ANCHOR) * to_base_2, mx, my)
+        dx += ax
+        dy += ay
+        s1 += a_1
+        s2 += a_2
+    _value, doubtful = difference_of(dx, dy, s1, mx, my)
+    wanted = (row < count) & doubtful & (scale != 0.0) & (dy > 0.0)
+    tl.store(LOSS + row, gamma * value_of(dx, dy, s1, s2) * scale, mask=wanted)
+
+
+@triton.jit(do_not_specialize=["rows"])
+def short_rows(
+    S_HAT, S, GRADIENT, LOSS, SCALE, NUMBERS, MASK, PRIOR,
+    rows, x_stride, y_stride, g_stride, m_stride, scale_stride,
+    CLASSES: tl.constexpr, ZERO_IS_HARMLESS: tl.constexpr, GAMMA: tl.constexpr, ANCHOR: tl.constexpr,
+    HAS_MASK: tl.constexpr, HAS_PRIOR: tl.constexpr, CANONICAL: tl.constexpr, WITH_GRADIENT: tl.constexpr,
+    ROWS: tl.constexpr, FEW: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Losses, and gradients, of ROWS rows in each program, with all scores in registers.
+
+    Rows in doubt are read once more, with FEW - 1 others.
+    """
+    WHOLE: tl.constexpr = (CLASSES == COLUMNS) and (not HAS_MASK)
+    # without a mask, scores that are not there are 0
+    HARMLESS: tl.constexpr = ZERO_IS_HARMLESS and (not CANONICAL) and (not HAS_MASK)
+    start = tl.program_id(0).to(tl.int64) * ROWS
+    count = tl.minimum(rows - start, ROWS).to(tl.int32)
+    S_HAT += start * x_stride
+    S += start * y_stride
+    GRADIENT += start * g_stride
+    MASK += start * m_stride
+    SCALE += start * scale_stride
+    LOSS += start
+    row = tl.arange(0, ROWS)
+    column = tl.arange(0, COLUMNS)[None, :]
+    x = read_rows(S_HAT, row, count, x_stride, CLASSES, COLUMNS)
+    y = read_rows(S, row, count, y_stride, CLASSES, COLUMNS)
+    scale = tl.load(SCALE + row * scale_stride, mask=row < count, other=0.0)
+    c = constants(NUMBERS)
+    gamma = tl.load(NUMBERS + GAMMA)
+    per_gamma = inverse(gamma)
+    to_base_2 = per_gamma * LOG2E
+    prior = 0.0
+    if HAS_PRIOR:
+        prior = tl.load(PRIOR + column, mask=column < CLASSES, other=0.0)
+    here = present_rows(MASK, row, count, m_stride, CLASSES, COLUMNS, HAS_MASK)
+    x = prepared(x, here, c, HARMLESS, CANONICAL)
+    y = prepared(y, here, c, HARMLESS, CANONICAL)
+    top, qx = log_scores(x, prior, here, c, HAS_PRIOR, WHOLE)
+    base, qy = log_scores(y, prior, here, c, HAS_PRIOR, WHOLE)
+    mx = level_of(top, NUMBERS, to_base_2, ANCHOR)
+    my = level_of(base, NUMBERS, to_base_2, ANCHOR)
+    ex = tl.exp2(top * to_base_2 - mx[:, None])
+    ey = tl.exp2(base * to_base_2 - my[:, None])
+    if not WHOLE:
+        ex = tl.where(here, ex, 0.0)
+        ey = tl.where(here, ey, 0.0)
+    dx = tl.sum(ex, axis=1)
+    dy = tl.sum(ey, axis=1)
+    qx *= ex
+    qy *= ey
+    s1 = per_gamma * tl.sum((x - y) * qy, axis=1) - (mx - my) * LN2 * dy
+    if ANCHOR >= 0:
+        ax, ay, a_1, _a_2 = anchor_terms(tl.load(NUMBERS + ANCHOR) * to_base_2, mx, my)
+        dx += ax
+        dy += ay
+        s1 += a_1
+    idle = scale == 0.0
+    if HAS_MASK:
+        idle = idle | (dy == 0.0)
+        dx = tl.where(dy > 0.0, dx, 1.0)
+        dy = tl.where(dy > 0.0, dy, 1.0)
+    value, doubtful = difference_of(dx, dy, s1, mx, my)
+    tl.store(LOSS + row, tl.where(idle, 0.0, gamma * value * scale), mask=row < count)
+    g = qx * (scale * inverse(dx))[:, None] - qy * (scale * inverse(dy))[:, None]
+    if CANONICAL:
+        g -= weight(x) * tl.sum(tl.where(here, g, 0.0), axis=1)[:, None]
+    if not WHOLE:
+        g = tl.where(here, g, 0.0)
+    if tl.max((doubtful | idle).to(tl.int32), axis=0) != 0:
+        # idle rows may hold anything
+        g = tl.where(idle[:, None], 0.0, g)
+        groups = tl.max(tl.reshape(tl.where(idle, 0, doubtful.to(tl.int32)), [ROWS // FEW, FEW]), axis=1)
+        left = tl.sum(groups << tl.arange(0, ROWS // FEW), axis=0)
+        for group in range(0, ROWS // FEW):
+            if (left >> group) & 1 != 0:
+                accurate_losses(
+                    S_HAT, S, LOSS, SCALE, NUMBERS, MASK, prior, group * FEW + tl.arange(0, FEW), count,
+                    x_stride, y_stride, m_stride, scale_stride, c, gamma, CLASSES, COLUMNS, HARMLESS, ANCHOR,
+                    HAS_MASK, HAS_PRIOR, CANONICAL,
+                )  # fmt: skip
+        # the gradient may be written over what was read
+        tl.debug_barrier()
+    if WITH_GRADIENT:
+        place = GRADIENT + (row[:, None].to(tl.int64) * g_stride + column)
+        tl.store(place, g.to(GRADIENT.dtype.element_ty), mask=rows_within(row, count, CLASSES, COLUMNS))
