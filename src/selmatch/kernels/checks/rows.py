@@ -75,6 +75,19 @@ def through_log_probabilities(slopes: torch.Tensor, z: torch.Tensor) -> torch.Te
     return slopes - z.exp() * slopes.sum(-1, keepdim=True)
 
 
+def assert_near(
+    what: str, found: torch.Tensor, expected: torch.Tensor, allowed: torch.Tensor, **near: torch.Tensor
+) -> None:
+    """Compare gradients, and tell where the worst one is."""
+    ratio = (found.double() - expected).abs() / allowed
+    place = divmod(int(ratio.nan_to_num(torch.inf).argmax()), ratio.shape[1])
+    there = ", ".join(f"{name} {z[place].item():.9g}" for name, z in near.items())
+    assert ratio[place] <= 1.0, (
+        f"{what}: the gradient {found[place].item():.9g} of row and class {place} must be "
+        f"{expected[place].item():.9g}, and is off by {ratio[place].item():.3g} times what is allowed; {there}"
+    )
+
+
 def assert_right(what: str, potential: Any, s_hat: torch.Tensor, s: torch.Tensor, found: Any, **options: Any) -> None:
     """Compare losses and gradient with the loss in double precision."""
     present, scale, canonical = options.get("present"), options.get("scale"), options.get("canonical", False)
@@ -98,9 +111,7 @@ def assert_right(what: str, potential: Any, s_hat: torch.Tensor, s: torch.Tensor
             limits = torch.finfo(gradient.dtype)
             # Triton's interpreter cuts digits off
             allowed = allowed + slopes.abs() * limits.eps * (0.5 if gradient.is_cuda else 1.0) + limits.smallest_normal
-        error = (gradient.double() - slopes).abs()
-        worst = (error / (allowed + 1e-35)).max().item()
-        assert worst <= 1.0, f"{what}: a gradient is off by {worst:.3g} times what is allowed"
+        assert_near(what, gradient, slopes, allowed + 1e-35, scores=a, observed=b)
         wrong = (losses.double() - expected * factor).abs()
         # far from 0 a loss is a difference of log-scores, with the error of a gradient; close to it, it is what their
         # moves have beyond that of the level: both are rounded at the size of what is subtracted
