@@ -46,7 +46,7 @@ GIB = 2.0**30
 DEVICE = torch.device("cpu" if INTERPRET else "cuda")
 BF16, FP32 = torch.bfloat16, torch.float32
 NAMES = {BF16: "bf16", FP32: "fp32"}
-GROUPS = ("rows", "canonical", "sparse", "memory", "dense", "short", "scalar", "linear", "growth")
+GROUPS = ("rows", "canonical", "sparse", "memory", "dense", "close", "short", "scalar", "linear", "growth")
 OURS, KERNEL = "selmatch", "selmatch, kernel alone"
 IN_PLACE, FORWARD = "selmatch, in place", "selmatch, no gradient"
 PRODUCTS = "four matrix products"
@@ -266,7 +266,7 @@ def score_tasks(group: str, rows: int, classes: int, dtype: torch.dtype, *losses
     """Our steps and all others on one shape of scores."""
     case = (f"{rows} x {classes}" if classes else f"2^{int(math.log2(rows))}") + note
     size = rows * max(classes, 1) * dtype.itemsize
-    spread = (0.3, 0.1) if group == "dense" else (1.5, 0.5)
+    spread = {"dense": (0.3, 0.1), "close": (1.5, 0.001)}.get(group, (1.5, 0.5))
     on_scores = partial(Task, group, case, dtype, rows, (scores, classes, dtype, *spread), 3 * size)
     canonical = group == "canonical"
     options = {"canonicalise": True} if canonical else {}
@@ -274,7 +274,7 @@ def score_tasks(group: str, rows: int, classes: int, dtype: torch.dtype, *losses
     tasks = [on_scores(loss, OURS, partial(trained, loss, **options), gib) for loss in losses]
     if group == "short":
         tasks += [on_scores(loss, KERNEL, partial(kernel_alone, loss, rows)) for loss in losses]
-    if group in ("dense", "growth"):
+    if group in ("dense", "close", "growth"):
         return tasks
     peers = [(loss, "formula", formula(loss, canonical)) for loss in losses]
     if group in ("rows", "short"):
@@ -325,6 +325,8 @@ def all_tasks() -> list[Task]:
         tasks += score_tasks("canonical", TOKENS, classes, BF16, "exp", "sinh(z/4)", note=", log-probabilities")
     tasks += special_tasks(TOKENS, large)
     tasks += score_tasks("dense", TOKENS, large, BF16, *many, note=", small scores")
+    tasks += score_tasks("close", TOKENS, large, FP32, *many, note=", close to the teacher")
+    tasks += score_tasks("close", *SHORT[0], FP32, *many, note=", close to the teacher")
     for dtype in both:
         for rows, classes in SHORT:
             tasks += score_tasks("short", rows, classes, dtype, *many)
@@ -655,7 +657,7 @@ def faster_peers(rows: list[Row]) -> list[str]:
 def memory_table(rows: list[Row]) -> str:
     lines: dict[str, list[str]] = {}
     for row in rows:
-        if row.memory_must is not None and row.group not in ("growth", "dense", "canonical"):
+        if row.memory_must is not None and row.group not in ("growth", "dense", "close", "canonical"):
             found = [row, *(find(rows, row, PEERS[name][0]) for name in ("compiled", "eager"))]
             cells = [f"{row.memory_must:.2f}", *(shown(x and x.memory_gib, ".2f") for x in found)]
             lines.setdefault(f"{row.case}, {row.dtype}", cells)

@@ -105,6 +105,7 @@ def compare(
 ) -> None:
     """One launch against the loss on the dense teacher, in double precision."""
     student = off_jumps(potential, student)
+    size_of_scores = student.double().abs().amax(-1, keepdim=True)
     one = torch.ones(1, device=student.device) if scale is None else scale
     z = student.double().log_softmax(-1) if canonical else student.double()
     factor = one.double().expand(len(student))
@@ -138,8 +139,9 @@ def compare(
         size = size + z.exp() * size.sum(-1, keepdim=True)
     tolerance = 1e-5 * steep[:, None] * size * factor[:, None]
     if canonical:
-        # q moves with that rounding
-        moved = 2.0**-22 * z.abs() * potential.scaling.slope(z) * potential.prob(z) * factor[:, None]
+        # links move with that rounding, which has the size of the raw scores
+        sharp = potential.prob(z) * (potential.scaling.slope(z) + potential.scaling(z).square() / potential.gamma)
+        moved = 2.0**-22 * size_of_scores * sharp * factor[:, None]
         tolerance = tolerance + moved + z.exp() * moved.sum(-1, keepdim=True)
     if student.dtype != torch.float32:
         # half a unit of the last place; Triton's interpreter cuts digits off
