@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -16,11 +17,13 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any, NamedTuple
 
 import torch
 
-MODULES = ("rows", "elementwise", "sparse", "linear", "operators")
+#: those with the longest checks first
+MODULES = ("linear", "sparse", "rows", "operators", "elementwise")
 _log = logging.getLogger("selmatch.kernels.selftest")
 
 
@@ -57,11 +60,22 @@ def run(found: list[Check], device: str) -> list[str]:
     return failed
 
 
-def _shares(jobs: int, arguments: list[str]) -> int:
-    """Run shares of the checks in processes of their own, since each check compiles its kernels; the worst status."""
-    command = [sys.executable, "-m", "selmatch.kernels.selftest", *arguments]
-    processes = [subprocess.Popen([*command, "--share", f"{i}/{jobs}"]) for i in range(jobs)]
-    return max(process.wait() for process in processes)
+def _run_one(name: str, size: str, device: str) -> list[str]:
+    """One check by its name."""
+    return run([check for check in checks(size, name) if check.name == name], device)
+
+
+def _log_lines() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+
+
+def _run_in_processes(found: list[Check], jobs: int, size: str, device: str) -> list[str]:
+    """The same in processes of their own, since each check compiles its kernels."""
+    names = [check.name for check in found]
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_log_lines) as pool:
+        failed = pool.map(_run_one, names, len(names) * [size], len(names) * [device])
+        return [name for part in failed for name in part]
 
 
 def _sanitized() -> int:
@@ -83,23 +97,19 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--only", default="", help="checks with this in their name")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--share", default="0/1", help=argparse.SUPPRESS)
     parser.add_argument("--sanitize", action="store_true", help="also run compute-sanitizer, where it is installed")
     given = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
-    if given.jobs > 1:
-        status = _shares(given.jobs, ["--only", given.only])
-        return (_sanitized() or status) if given.sanitize else status
-
-    import torch
-
+    _log_lines()
     interpreting = os.environ.get("TRITON_INTERPRET") == "1"
     if not interpreting and not torch.cuda.is_available():
         parser.error("there is no GPU; TRITON_INTERPRET=1 runs small sizes without one")
-    share, shares = map(int, given.share.split("/"))
-    mine = list(checks("interpreter" if interpreting else "gpu", given.only))[share::shares]
-    failed = run(mine, "cpu" if interpreting else "cuda")
-    _log.info("%d checks, %d failed", len(mine), len(failed))
+    size, device = ("interpreter", "cpu") if interpreting else ("gpu", "cuda")
+    found = list(checks(size, given.only))
+    if given.jobs > 1:
+        failed = _run_in_processes(found, given.jobs, size, device)
+    else:
+        failed = run(found, device)
+    _log.info("%d checks, %d failed", len(found), len(failed))
     status = 1 if failed else 0
     return (_sanitized() or status) if given.sanitize else status
 

@@ -265,6 +265,50 @@ def passed_on(
 
 
 @triton.jit
+def segment_at(
+    item, classes, PARTS,
+    SEGMENTS: tl.constexpr, SLOTS: tl.constexpr, TILES: tl.constexpr, T: tl.constexpr, V: tl.constexpr,
+):  # fmt: skip
+    """Row and number of a segment, its first class, its tiles with any class and those of them where all are there;
+    where it leaves its numbers, where all segments of its row do, and which of these places are taken.
+    """
+    row = (item // SEGMENTS).to(tl.int64)
+    segment = item % SEGMENTS
+    first = segment * (TILES * T * V)
+    some = tl.minimum((classes - first + T * V - 1) // (T * V), TILES)
+    whole = tl.minimum((classes - first) // (T * V), TILES)
+    slot = tl.arange(0, SLOTS)
+    parts = PARTS + (row * SEGMENTS + slot) * STATISTICS
+    return row, segment, first, some, whole, PARTS + item.to(tl.int64) * STATISTICS, parts, slot < SEGMENTS
+
+
+@triton.jit
+def tile_offsets(T: tl.constexpr, V: tl.constexpr):
+    """The places of a tile: V neighbours for each of T threads."""
+    return tl.arange(0, T)[:, None] * V + tl.arange(0, V)[None, :]
+
+
+@triton.jit
+def wait_for(ready, programs):
+    """Wait until so many programs of a row have ended."""
+    while tl.atomic_add(ready, 0, sem="acquire") < programs:
+        pass
+
+
+@triton.jit
+def write_nothing(
+    loss, g_row, segment, first, some, classes, WITH_GRADIENT: tl.constexpr, T: tl.constexpr, V: tl.constexpr
+):  # fmt: skip
+    """The loss and gradient of a row that does not count."""
+    if segment == 0:
+        tl.store(loss, 0.0)
+    if WITH_GRADIENT:
+        for t in range(0, some):
+            o = first + t * (T * V) + tile_offsets(T, V)
+            tl.store(g_row + o, tl.zeros([T, V], tl.float32).to(g_row.dtype.element_ty), mask=o < classes)
+
+
+@triton.jit
 def kept(parts, place, there, nothing):
     """A number of all segments of a row, which other programs have left."""
     return tl.load(parts + place, mask=there, other=nothing, cache_modifier=".cg")
@@ -284,7 +328,9 @@ def raw_levels(parts, there):
 
 
 @triton.jit
-def row_statistics(parts, slot, there, NUMBERS, to_base_2, ANCHOR: tl.constexpr, SEGMENTS: tl.constexpr):
+def row_statistics(
+    parts, there, NUMBERS, to_base_2, ANCHOR: tl.constexpr, SEGMENTS: tl.constexpr, SLOTS: tl.constexpr
+):  # fmt: skip
     """The statistics of a row from those of its segments, and of the class that is always there."""
     mx = kept(parts, 0, there, LOWEST)
     my = kept(parts, 1, there, LOWEST)
@@ -292,7 +338,7 @@ def row_statistics(parts, slot, there, NUMBERS, to_base_2, ANCHOR: tl.constexpr,
     dy = kept(parts, 3, there, 0.0)
     if ANCHOR >= 0:
         level = tl.load(NUMBERS + ANCHOR) * to_base_2
-        anchor = slot == SEGMENTS
+        anchor = tl.arange(0, SLOTS) == SEGMENTS
         mx = tl.where(anchor, level, mx)
         my = tl.where(anchor, level, my)
         dx = tl.where(anchor, 1.0, dx)
@@ -325,12 +371,11 @@ def long_rows(
     stage = pid % STAGES
     item = pid // STAGES - stage * lag
     if (item >= 0) & (item < rows * SEGMENTS):
-        row = (item // SEGMENTS).to(tl.int64)
-        segment = item % SEGMENTS
-        first = segment * (TILES * T * V)
-        # tiles with any class, and those of them where all are there
-        some = tl.minimum((classes - first + T * V - 1) // (T * V), TILES)
-        whole = 0 if HAS_MASK else tl.minimum((classes - first) // (T * V), TILES)
+        row, segment, first, some, whole, part, parts, there = segment_at(
+            item, classes, PARTS, SEGMENTS, SLOTS, TILES, T, V
+        )  # fmt: skip
+        if HAS_MASK:
+            whole = 0
         scale = tl.load(SCALE + row * scale_stride)
         c = constants(NUMBERS)
         gamma = tl.load(NUMBERS + GAMMA)
@@ -339,11 +384,7 @@ def long_rows(
         x_row = S_HAT + row * x_stride
         y_row = S + row * y_stride
         m_row = MASK + row * m_stride
-        tile = tl.arange(0, T)[:, None] * V + tl.arange(0, V)[None, :]
-        part = PARTS + item.to(tl.int64) * STATISTICS
-        slot = tl.arange(0, SLOTS)
-        there = slot < SEGMENTS
-        parts = PARTS + (row * SEGMENTS + slot) * STATISTICS
+        tile = tile_offsets(T, V)
         if (scale != 0.0) & (stage < STAGES - 1):
             if CANONICAL and stage == 0:
                 level_x = tl.full([T], LOWEST, tl.float32)
@@ -369,8 +410,7 @@ def long_rows(
                 x_shift = 0.0
                 y_shift = 0.0
                 if CANONICAL:
-                    while tl.atomic_add(READY + row, 0, sem="acquire") < SEGMENTS:
-                        pass
+                    wait_for(READY + row, SEGMENTS)
                     x_shift, y_shift = raw_levels(parts, there)
                 mx = tl.full([T], LOWEST, tl.float32)
                 my = tl.full([T], LOWEST, tl.float32)
@@ -401,22 +441,15 @@ def long_rows(
         if stage == STAGES - 1:
             g_row = GRADIENT + row * g_stride
             if scale == 0.0:
-                if segment == 0:
-                    tl.store(LOSS + row, 0.0)
-                if WITH_GRADIENT:
-                    for t in range(0, some):
-                        o = first + t * (T * V) + tile
-                        nothing = tl.zeros([T, V], tl.float32).to(GRADIENT.dtype.element_ty)
-                        tl.store(g_row + o, nothing, mask=o < classes)
+                write_nothing(LOSS + row, g_row, segment, first, some, classes, WITH_GRADIENT, T, V)
             else:
-                while tl.atomic_add(READY + row, 0, sem="acquire") < (STAGES - 1) * SEGMENTS:
-                    pass
+                wait_for(READY + row, (STAGES - 1) * SEGMENTS)
                 x_shift = 0.0
                 y_shift = 0.0
                 if CANONICAL:
                     x_shift, y_shift = raw_levels(parts, there)
                 top, base, dx_, dy_, s1_, tx_, ty_ = row_statistics(
-                    parts, slot, there, NUMBERS, to_base_2, ANCHOR, SEGMENTS
+                    parts, there, NUMBERS, to_base_2, ANCHOR, SEGMENTS, SLOTS
                 )  # fmt: skip
                 lx = top + tl.log2(dx_)
                 ly = base + tl.log2(dy_)

@@ -22,15 +22,20 @@ import triton.language as tl
 from selmatch.kernels.gpu.functions import LN2, LOG2E, log1p_series
 from selmatch.kernels.gpu.rows import (
     LOWEST,
+    STATISTICS,
     anchor_terms,
     gradient_of,
     kept,
     moment_terms,
     raw_taken_in,
     read,
+    segment_at,
     tile_max,
+    tile_offsets,
     tile_sum,
     value_of,
+    wait_for,
+    write_nothing,
 )
 
 constants: Any = None
@@ -50,7 +55,6 @@ LEAST = tl.constexpr(1.0e-30)
 MOST = tl.constexpr(1.0e30)
 #: numbers that a segment leaves: of the student (level, weights, links, rises, moves), moments, raw scores; and in the
 #: last segment of a row those of the stored classes (level, weights, rises, links, linear moves, sizes of these, moves)
-LEFT = tl.constexpr(16)
 TWO_MOMENTS = tl.constexpr(5)
 RAW_SCORES = tl.constexpr(7)
 STORED = tl.constexpr(9)
@@ -163,7 +167,7 @@ def student_sums(
     CLIPPED: tl.constexpr, CANONICAL: tl.constexpr, T: tl.constexpr, V: tl.constexpr,
 ):  # fmt: skip
     """The sums of :func:`tail_taken_in` over a segment."""
-    tile = tl.arange(0, T)[:, None] * V + tl.arange(0, V)[None, :]
+    tile = tile_offsets(T, V)
     dx = tl.zeros([T], tl.float32)
     tx = tl.zeros([T], tl.float32)
     rises = tl.zeros([T], tl.float32)
@@ -186,7 +190,7 @@ def levelled_sums(
     x_row, first, some, classes, shift, t, base, c, to_base_2, CANONICAL: tl.constexpr, T: tl.constexpr, V: tl.constexpr
 ):  # fmt: skip
     """A level, and sums of weights and of q times weights over a segment."""
-    tile = tl.arange(0, T)[:, None] * V + tl.arange(0, V)[None, :]
+    tile = tile_offsets(T, V)
     m = tl.full([T], LOWEST, tl.float32)
     dx = tl.zeros([T], tl.float32)
     tx = tl.zeros([T], tl.float32)
@@ -313,12 +317,9 @@ def sparse_rows(
     stage = pid % STAGES
     item = pid // STAGES - stage * lag
     if (item >= 0) & (item < rows * SEGMENTS):
-        row = (item // SEGMENTS).to(tl.int64)
-        segment = item % SEGMENTS
-        first = segment * (TILES * T * V)
-        # tiles with any class, and those of them where all are there
-        some = tl.minimum((classes - first + T * V - 1) // (T * V), TILES)
-        whole = tl.minimum((classes - first) // (T * V), TILES)
+        row, segment, first, some, whole, part, parts, there = segment_at(
+            item, classes, PARTS, SEGMENTS, SLOTS, TILES, T, V
+        )  # fmt: skip
         scale = tl.load(SCALE + row * scale_stride)
         c = constants(NUMBERS)
         gamma = tl.load(NUMBERS + GAMMA)
@@ -329,11 +330,7 @@ def sparse_rows(
         y_row = TEACHER + row * k
         gathered = GATHERED + row * k
         t = tl.load(TAIL + row)
-        tile = tl.arange(0, T)[:, None] * V + tl.arange(0, V)[None, :]
-        part = PARTS + item.to(tl.int64) * LEFT
-        slot = tl.arange(0, SLOTS)
-        there = slot < SEGMENTS
-        parts = PARTS + (row * SEGMENTS + slot) * LEFT
+        tile = tile_offsets(T, V)
         if (scale != 0.0) & (stage < STAGES - 1):
             if CANONICAL and stage == 0:
                 m = tl.full([T], LOWEST, tl.float32)
@@ -350,8 +347,7 @@ def sparse_rows(
             else:
                 shift = 0.0
                 if CANONICAL:
-                    while tl.atomic_add(READY + row, 0, sem="acquire") < SEGMENTS:
-                        pass
+                    wait_for(READY + row, SEGMENTS)
                     shift = raw_level(parts, there)
                 base, q = rough(t, c)
                 _base, q_below = rough(t - 1.0, c)
@@ -382,16 +378,9 @@ def sparse_rows(
         if stage == STAGES - 1:
             g_row = GRADIENT + row * g_stride
             if scale == 0.0:
-                if segment == 0:
-                    tl.store(LOSS + row, 0.0)
-                if WITH_GRADIENT:
-                    for i in range(0, some):
-                        o = first + i * (T * V) + tile
-                        nothing = tl.zeros([T, V], tl.float32).to(GRADIENT.dtype.element_ty)
-                        tl.store(g_row + o, nothing, mask=o < classes)
+                write_nothing(LOSS + row, g_row, segment, first, some, classes, WITH_GRADIENT, T, V)
             else:
-                while tl.atomic_add(READY + row, 0, sem="acquire") < (STAGES - 1) * SEGMENTS:
-                    pass
+                wait_for(READY + row, (STAGES - 1) * SEGMENTS)
                 shift = 0.0
                 if CANONICAL:
                     shift = raw_level(parts, there)
@@ -402,7 +391,7 @@ def sparse_rows(
                 top = tl.max(mx, axis=0)
                 fx = tl.exp2(mx - top)
                 lx = top + tl.log2(tl.sum(kept(parts, 1, there, 0.0) * fx, axis=0))
-                stored = PARTS + (row * SEGMENTS + SEGMENTS - 1) * LEFT + STORED
+                stored = PARTS + (row * SEGMENTS + SEGMENTS - 1) * STATISTICS + STORED
                 level = kept(stored, 0, None, None)
                 weights = kept(stored, 1, None, None)
                 ly = level + tl.log2(weights + tail * tl.exp2(-level))
