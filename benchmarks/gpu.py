@@ -522,6 +522,7 @@ class Benchmark:
             "date": time.strftime("%Y-%m-%d", time.gmtime()),
             "versions": {**versions, "python": platform.python_version(), "cuda": str(torch.version.cuda)},
             "copy_tb_per_s": self.rate / 1e12,
+            "clock_ghz": self.machine.cycles_per_ms / 1e6,
             "seconds": round(self.elapsed(), 1),
             "rows": [asdict(row) for row in self.rows],
         }
@@ -701,7 +702,7 @@ def markdown(report: dict[str, Any]) -> str:
     rows, v = [Row(**row) for row in report["rows"]], report["versions"]
     parts = [
         f"{report['machine']}, {report['date']}, torch {v['torch']}, triton {v['triton']}, Python {v['python']}; "
-        f"copy rate {report['copy_tb_per_s']:.2f} TB/s.",
+        f"copy rate {report['copy_tb_per_s']:.2f} TB/s, clock {report['clock_ghz']:.2f} GHz.",
         "### Steps, in times of the floor", steps_table(rows), host_times(rows),
         "### Memory above the inputs, in GiB", memory_table(rows), "### Short rows", short_table(rows),
         "### How it grows (q = sinh, bf16)", growth_table(rows),

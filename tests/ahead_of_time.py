@@ -36,9 +36,9 @@ def main() -> None:
         tiles = {"SEGMENTS": 3, "SLOTS": 4, "TILES": 8, "T": 128, "V": 4}
         compile_for(rows.long_rows, capability, **ROWS, **tiles)
         stored = {name: ROWS[name] for name in ("GAMMA", "ANCHOR", "WITH_GRADIENT")}
-        for canonical in (False, True):
-            compile_for(rows.sparse_rows, capability, **stored, CANONICAL=canonical, **tiles)
-        compile_for(rows.short_rows, capability, CLASSES=17, ZERO_IS_HARMLESS=True, **ROWS, ROWS=8, FEW=2, COLUMNS=32)
+        compile_for(rows.sparse_rows, capability, **stored, **tiles)
+        short = {"CLASSES": 18, "ZERO_IS_HARMLESS": True, "ROWS": 8, "FEW": 2, "PIECES": 2, "WIDTH": 16}
+        compile_for(rows.short_rows, capability, **ROWS, **short, SCALE_EACH=True, PAIRED=True)
         flags = {"HAS_MASK": True, "SCALE_EACH": True, "REDUCE": True, "WITH_GRADIENT": True}
         compile_for(scores.scored, capability, **flags, PAIRED=True, TILES=4, TILE=1024, VECTOR=8)
         compile_for(multiplying.rows_times, capability, SIZE=1024, IN_PLACE=True)

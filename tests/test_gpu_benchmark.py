@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("triton")
-
 SCRIPT = Path(__file__).parent.parent / "benchmarks" / "gpu.py"
 
 

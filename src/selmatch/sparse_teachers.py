@@ -118,13 +118,7 @@ class TopKTeacher:
 
     def dense(self) -> Any:
         """The log-probabilities of all classes: what the stored numbers mean."""
-        known, t = self._known, self._tail
-        shape = (*t.shape, self.classes)
-        if not isinstance(self.indices, np.ndarray):
-            return t[..., None].expand(shape).scatter(-1, self.indices.long(), known)
-        dense = np.broadcast_to(t[..., None], shape).copy()
-        np.put_along_axis(dense, self.indices, known, axis=-1)
-        return dense
+        return dense_rows(self.indices, self._known, self._tail, self.classes)
 
     def is_exact(self, loss: Any) -> Any:
         """For each row: whether the loss is that of the full teacher, if the stored classes are its best ones.
@@ -150,6 +144,16 @@ class TopKTeacher:
         moved = object.__new__(TopKTeacher)
         moved._keep(self.indices.to(device), self.scores.to(device), self.log_sum_exp.to(device), self.classes)
         return moved
+
+
+def dense_rows(indices: Any, known: Any, tail: Any, classes: int) -> Any:
+    """Rows of numbers, known for some classes, and the same (``tail``) for all others of a row."""
+    shape = (*tail.shape, classes)
+    if _is_tensor(indices):
+        return tail[..., None].expand(shape).scatter(-1, indices.long(), known)
+    dense = np.broadcast_to(tail[..., None], shape).copy()
+    np.put_along_axis(dense, indices, known, axis=-1)
+    return dense
 
 
 def exact_below(loss: Any) -> float | None:

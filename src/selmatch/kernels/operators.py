@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from selmatch.composite import CompositeSoftmax, Separable
 from selmatch.kernels.emit import NotCompilable
 from selmatch.losses import MatchingLoss
+from selmatch.sparse_teachers import dense_rows
 
 _log = logging.getLogger(__name__)
 _HALF_OR_SINGLE = (torch.float32, torch.bfloat16, torch.float16)
@@ -218,7 +219,6 @@ def _launch_stored(s_hat, indices, log_probabilities, tail, numbers, scale, form
         numbers.float(),
         _flat_scale(scale.float()),
         None if gradient is None else gradient.view(-1, s_hat.shape[-1]),
-        True,
     )
     return found.view(s_hat.shape[:-1])
 
@@ -493,7 +493,7 @@ def _second_derivative_of_stored(
     from selmatch.kernels.gpu import forms
 
     potential = forms.potential_of(form, numbers.float().unbind())
-    teacher = tail.unsqueeze(-1).expand(s_hat.shape).scatter(-1, indices.long(), log_probabilities)
+    teacher = dense_rows(indices, log_probabilities, tail, s_hat.shape[-1])
     return _second_derivative_of_logits(potential, s_hat, teacher, scale, None, direction)
 
 

@@ -87,19 +87,18 @@ def off_jumps(potential: Any, student: torch.Tensor) -> torch.Tensor:
 
 
 def launched(
-    potential: Any, teacher: TopKTeacher, student: torch.Tensor, scale: torch.Tensor, canonical: bool, gradient: Any
+    potential: Any, teacher: TopKTeacher, student: torch.Tensor, scale: torch.Tensor, gradient: Any
 ) -> torch.Tensor:
     """One launch; the gradient is written where it is wanted."""
     numbers = torch.tensor(list(emission.parameters(potential)), dtype=torch.float32, device=student.device)
     stored = (teacher.indices, teacher.log_probabilities, teacher.tail)
-    return launch_sparse.rows(forms.key_of(potential), student, *stored, numbers, scale, gradient, canonical)
+    return launch_sparse.rows(forms.key_of(potential), student, *stored, numbers, scale, gradient)
 
 
 def compare(
     potential: Any,
     teacher: TopKTeacher,
     student: torch.Tensor,
-    canonical: bool = True,
     scale: torch.Tensor | None = None,
     in_place: bool = False,
 ) -> None:
@@ -107,16 +106,16 @@ def compare(
     student = off_jumps(potential, student)
     size_of_scores = student.double().abs().amax(-1, keepdim=True)
     one = torch.ones(1, device=student.device) if scale is None else scale
-    z = student.double().log_softmax(-1) if canonical else student.double()
+    z = student.double().log_softmax(-1)
     factor = one.double().expand(len(student))
     dense = teacher.dense().double()
     values, expected = potential.remainder_and_difference(dense, z - dense, z)
-    expected = through_log_probabilities(expected, z) if canonical else expected
+    expected = through_log_probabilities(expected, z)
     values, expected = values * factor, expected * factor[:, None]
-    alone = launched(potential, teacher, student, one, canonical, None)
+    alone = launched(potential, teacher, student, one, None)
     gradient = student if in_place else torch.full_like(student, float("nan"))
-    losses = launched(potential, teacher, student, one, canonical, gradient)
-    what = f"{potential!r}, {teacher!r}, {student.dtype}, canonical={canonical}"
+    losses = launched(potential, teacher, student, one, gradient)
+    what = f"{potential!r}, {teacher!r}, {student.dtype}"
     factor = factor.abs()
     there, here = potential.link(z), potential.link(dense)
     size = there.abs() + here.abs()
@@ -128,21 +127,18 @@ def compare(
     beyond = (potential.prob(dense) * (after - before)).sum(-1) - (after.amax(-1) - before.amax(-1))
     rounding = 5e-6 * beyond.square() / potential.gamma + 1e-12 * steep.square()
     rounding += 1e-5 * steep * potential.gamma * (values.abs() > 1e-3 * potential.gamma * factor)
-    if canonical:
-        # scores are rounded to single precision when they become log-probabilities
-        rounding += 2.0**-22 * (there - here).abs().sum(-1) * z.abs().amax(-1)
+    # scores are rounded to single precision when they become log-probabilities
+    rounding += 2.0**-22 * (there - here).abs().sum(-1) * z.abs().amax(-1)
     for found, which in ((alone, "without gradient"), (losses, "with gradient")):
         error = (found.double() - values).abs()
         worst = (error / (1e-4 * values.abs() + rounding * factor + 1e-30)).max().item()
         assert worst <= 1.0, f"{what}: value {which} off by {worst:.3g} times the tolerance"
-    if canonical:
-        size = size + z.exp() * size.sum(-1, keepdim=True)
+    size = size + z.exp() * size.sum(-1, keepdim=True)
     tolerance = 1e-5 * steep[:, None] * size * factor[:, None]
-    if canonical:
-        # links move with that rounding, which has the size of the raw scores
-        sharp = potential.prob(z) * (potential.scaling.slope(z) + potential.scaling(z).square() / potential.gamma)
-        moved = 2.0**-22 * size_of_scores * sharp * factor[:, None]
-        tolerance = tolerance + moved + z.exp() * moved.sum(-1, keepdim=True)
+    # links move with that rounding, which has the size of the raw scores
+    sharp = potential.prob(z) * (potential.scaling.slope(z) + potential.scaling(z).square() / potential.gamma)
+    moved = 2.0**-22 * size_of_scores * sharp * factor[:, None]
+    tolerance = tolerance + moved + z.exp() * moved.sum(-1, keepdim=True)
     if student.dtype != torch.float32:
         # half a unit of the last place; Triton's interpreter cuts digits off
         ulp = {torch.bfloat16: 2.0**-7, torch.float16: 2.0**-10}[student.dtype] * expected.abs()
@@ -156,8 +152,7 @@ def check_scaling(device: Any, sizes: dict[str, Any], potential: Any) -> None:
     for rows, classes in sizes["scalings"]:
         teacher = teacher_of(device, rows, classes, 64)
         for distance in (0.5, 1e-3):
-            for canonical in (True, False):
-                compare(potential, teacher, student_of(teacher, distance, torch.float32), canonical)
+            compare(potential, teacher, student_of(teacher, distance, torch.float32))
         compare(potential, teacher, student_of(teacher, 0.5, torch.bfloat16))
 
 
@@ -194,10 +189,10 @@ def check_not_a_number(device: Any, sizes: dict[str, Any]) -> None:
         student = student_of(teacher, 0.5, torch.float32)
         for potential in POTENTIALS[:3]:
             clean, found = torch.empty_like(student), torch.empty_like(student)
-            values = launched(potential, teacher, student, one, True, clean)
+            values = launched(potential, teacher, student, one, clean)
             spoilt = student.clone()
             spoilt[1, classes // 2] = float("nan")
-            again = launched(potential, teacher, spoilt, one, True, found)
+            again = launched(potential, teacher, spoilt, one, found)
             others = torch.arange(rows, device=device) != 1
             assert again[1].isnan(), f"{potential!r}: NaN is hidden in the value"
             assert found[1].isnan().all(), f"{potential!r}: NaN is hidden in the gradient"

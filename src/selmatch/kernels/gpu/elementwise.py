@@ -13,6 +13,8 @@ from typing import Any
 import triton
 import triton.language as tl
 
+from selmatch.kernels.gpu.functions import halves
+
 constants: Any = None
 loss: Any = None
 
@@ -23,9 +25,7 @@ loss: Any = None
 def numbers_at(Z, first, inside, PAIRED: tl.constexpr, TILE: tl.constexpr):
     """TILE scores in single precision; two of bfloat16 are the halves of one number, where pairs are read whole."""
     if PAIRED and Z.dtype.element_ty == tl.bfloat16:
-        pair = tl.load(Z.to(tl.pointer_type(tl.int32)) + (first // 2 + tl.arange(0, TILE // 2)))
-        low, high = pair << 16, pair & -65536
-        z = tl.interleave(low.to(tl.float32, bitcast=True), high.to(tl.float32, bitcast=True))
+        z = halves(tl.load(Z.to(tl.pointer_type(tl.int32)) + (first // 2 + tl.arange(0, TILE // 2))))
     else:
         z = tl.load(Z + (first + tl.arange(0, TILE)), mask=inside).to(tl.float32)
     return z

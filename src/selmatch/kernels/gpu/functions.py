@@ -22,6 +22,13 @@ def negative(x):
 
 
 @triton.jit
+def halves(pair):
+    """Two numbers of bfloat16, read as one of 32 bits, in single precision."""
+    low, high = pair << 16, pair & -65536
+    return tl.interleave(low.to(tl.float32, bitcast=True), high.to(tl.float32, bitcast=True))
+
+
+@triton.jit
 def exp(x):
     return tl.exp2(x * LOG2E)
 

@@ -45,7 +45,7 @@ def short_tiles(columns: int, half: bool) -> ShortTiles:
     """How short rows are cut: programs of one warp wait for nobody, but only so many start in a microsecond."""
     if columns > 256:
         return ShortTiles(columns // 256, columns, columns, 64)
-    return ShortTiles(1, 512, 64, 80) if half else ShortTiles(1, 256, 64, 64)
+    return ShortTiles(1, 512, 64, 80) if half else ShortTiles(1, 256, 64, 56)
 
 
 class Segments(NamedTuple):
@@ -146,13 +146,15 @@ def rows(
     scale_stride = scale.stride(0) if scale.numel() > 1 else 0
     tensors = (s_hat, s, written, losses, scale, numbers, mask, prior)
     if classes <= SHORT:
-        columns = power_of_2(classes)
-        cut = short_tiles(columns, _vector(s_hat, s) == 8)
+        columns, vector = power_of_2(classes), _vector(s_hat, s)
+        cut = short_tiles(columns, vector == 8)
         block = max(1, cut.scores // columns)
+        pieces = max(1, min(cut.scores // (_WARP * cut.warps), columns) // vector)
+        pairs = (classes | strides[0] | strides[1]) % 2 == 0 and (s_hat.data_ptr() | s.data_ptr()) % 4 == 0
         module.short_rows[(ceiling(count, block),)](
             *tensors, count, *strides, scale_stride,
-            CLASSES=classes, ZERO_IS_HARMLESS=form["zero"], **options, ROWS=block,
-            FEW=max(1, min(block, cut.again // columns)), COLUMNS=columns,
+            CLASSES=classes, ZERO_IS_HARMLESS=form["zero"], **options, SCALE_EACH=scale_stride != 0, PAIRED=pairs,
+            ROWS=block, FEW=max(1, min(block, cut.again // columns)), PIECES=pieces, WIDTH=columns // pieces,
             num_warps=cut.warps, maxnreg=cut.registers, enable_fp_fusion=True,
         )  # fmt: skip
         return losses

@@ -9,7 +9,9 @@ from selmatch.kernels.gpu import forms, launch
 #: what works best on an H200: one read of 16 bytes for each thread of a small program, a few times
 _WARPS = 4
 _THREADS = 32 * _WARPS
-_TILES = 8
+_TILES = 16
+#: registers of a thread: fewer let more programs run side by side
+_REGISTERS = 48
 
 
 def scores(
@@ -49,6 +51,6 @@ def scores(
             numbers if present is None else present.view(torch.uint8), count,
             HAS_MASK=present is not None, SCALE_EACH=each, REDUCE=reduce, WITH_GRADIENT=gradient is not None,
             PAIRED=(s_hat.data_ptr() | s.data_ptr()) % 4 == 0, TILES=_TILES, TILE=tile, VECTOR=vector,
-            num_warps=_WARPS, enable_fp_fusion=True,
+            num_warps=_WARPS, maxnreg=_REGISTERS, enable_fp_fusion=True,
         )  # fmt: skip
     return losses.sum() if reduce else losses

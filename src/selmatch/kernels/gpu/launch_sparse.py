@@ -26,9 +26,10 @@ def rows(
     numbers: torch.Tensor,
     scale: torch.Tensor,
     gradient: torch.Tensor | None,
-    canonical: bool,
 ) -> torch.Tensor:
-    """Losses of rows times their scale; the gradient is written to ``gradient``, which may be s_hat itself.
+    """Losses of rows, whose scores become log-probabilities, times their scale.
+
+    The gradient is written to ``gradient``, which may be s_hat itself.
 
     Parameters
     ----------
@@ -42,8 +43,6 @@ def rows(
         The log-probability of every other class of a row.
     scale : tensor
         One number, or one for each row.
-    canonical : bool
-        Whether s_hat becomes log-probabilities first; where not, it must be what the teacher's scores are.
     """
     module = forms.module_of(key)
     form = module.FORM
@@ -63,12 +62,12 @@ def rows(
     written = losses if gradient is None else gradient
     vector = 16 // s_hat.element_size()
     wide = TILES._replace(warps=READS * TILES.warps)
-    cut = launch.segments_of(s_hat, wide, vector, 3 if canonical else 2, anchored=False)
+    cut = launch.segments_of(s_hat, wide, vector, stages=3, anchored=False)
     module.sparse_rows[(cut.programs,)](
         s_hat, indices, teacher, tail, written, losses, scale, numbers, torch.empty_like(teacher),
         *launch.room_for_statistics(s_hat, cut.options["SEGMENTS"]),
         count, classes, k, s_hat.stride(0), written.stride(0), scale.stride(0) if scale.numel() > 1 else 0, cut.lag,
-        GAMMA=form["gamma"], ANCHOR=form["anchor"], CANONICAL=canonical, WITH_GRADIENT=gradient is not None,
+        GAMMA=form["gamma"], ANCHOR=form["anchor"], WITH_GRADIENT=gradient is not None,
         **{**cut.options, "num_warps": TILES.warps},
     )  # fmt: skip
     return losses

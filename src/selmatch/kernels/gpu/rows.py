@@ -22,7 +22,7 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from selmatch.kernels.gpu.functions import LN2, LOG2E, inverse, log1p, phi_series, scaled_phi
+from selmatch.kernels.gpu.functions import LN2, LOG2E, halves, inverse, log1p, phi_series, scaled_phi
 
 constants: Any = None
 scores: Any = None
@@ -357,6 +357,24 @@ def anchor_terms(level, mx, my):
     return ax, ay, ay * a, scaled_phi(ay, ax, a)
 
 
+@triton.jit
+def leave_moments(
+    part, parts, there, s1, s2, ready, programs, loss, gamma, scale, lx, ly, NUMBERS, to_base_2,
+    ANCHOR: tl.constexpr, PLACE: tl.constexpr,
+):  # fmt: skip
+    """Leave the moments of a segment; the last one of a row, of so many programs, has those of all, and the loss."""
+    tl.store(part + PLACE, tl.sum(s1, axis=0))
+    tl.store(part + PLACE + 1, tl.sum(s2, axis=0))
+    if tl.atomic_add(ready, 1, sem="acq_rel") == programs - 1:
+        all_1 = tl.sum(kept(parts, PLACE, there, 0.0), axis=0)
+        all_2 = tl.sum(kept(parts, PLACE + 1, there, 0.0), axis=0)
+        if ANCHOR >= 0:
+            _ax, _ay, a_1, a_2 = anchor_terms(tl.load(NUMBERS + ANCHOR) * to_base_2, lx, ly)
+            all_1 += a_1
+            all_2 += a_2
+        tl.store(loss, gamma * value_of(1.0, 1.0, all_1, all_2) * scale)
+
+
 @triton.jit(do_not_specialize=["rows", "lag"])
 def long_rows(
     S_HAT, S, GRADIENT, LOSS, SCALE, NUMBERS, MASK, PRIOR, PARTS, READY,
@@ -473,17 +491,10 @@ def long_rows(
                             y_shift, lx, ly, scale, lean, c, per_gamma, s1, s2, True, HAS_MASK, HAS_PRIOR, CANONICAL,
                             WITH_GRADIENT, True,
                         )  # fmt: skip
-                    tl.store(part + MOMENTS, tl.sum(s1, axis=0))
-                    tl.store(part + MOMENTS + 1, tl.sum(s2, axis=0))
-                    # the last segment to come here has the moments of all
-                    if tl.atomic_add(READY + row, 1, sem="acq_rel") == STAGES * SEGMENTS - 1:
-                        all_1 = tl.sum(kept(parts, MOMENTS, there, 0.0), axis=0)
-                        all_2 = tl.sum(kept(parts, MOMENTS + 1, there, 0.0), axis=0)
-                        if ANCHOR >= 0:
-                            _ax, _ay, a_1, a_2 = anchor_terms(tl.load(NUMBERS + ANCHOR) * to_base_2, lx, ly)
-                            all_1 += a_1
-                            all_2 += a_2
-                        tl.store(LOSS + row, gamma * value_of(1.0, 1.0, all_1, all_2) * scale)
+                    leave_moments(
+                        part, parts, there, s1, s2, READY + row, STAGES * SEGMENTS, LOSS + row, gamma, scale, lx, ly,
+                        NUMBERS, to_base_2, ANCHOR, MOMENTS,
+                    )  # fmt: skip
                 elif WITH_GRADIENT:
                     for t in range(0, whole):
                         passed_on(
@@ -502,28 +513,63 @@ def long_rows(
 # ----------------------------------------------------------------------------------------------------------- short rows
 
 
+# Tiles are [rows, PIECES, WIDTH]: pieces of neighbouring classes one above the other, so that a thread has scores of one
+# row, where it can, and takes most of a sum alone.
+
+
 @triton.jit
-def rows_within(row, count, CLASSES: tl.constexpr, COLUMNS: tl.constexpr):
+def classes_of(PIECES: tl.constexpr, WIDTH: tl.constexpr):
+    """The classes of a tile."""
+    return tl.arange(0, PIECES)[None, :, None] * WIDTH + tl.arange(0, WIDTH)[None, None, :]
+
+
+@triton.jit
+def to_rows(v):
+    """One number of each row, for all its scores."""
+    return v[:, None, None]
+
+
+@triton.jit
+def row_max(z):
+    return tl.max(tl.max(z, axis=1), axis=1)
+
+
+@triton.jit
+def row_sum(z):
+    return tl.sum(tl.sum(z, axis=1), axis=1)
+
+
+@triton.jit
+def rows_within(row, count, CLASSES: tl.constexpr, PIECES: tl.constexpr, WIDTH: tl.constexpr):
     """Where some rows have classes."""
-    here = (row < count)[:, None]
-    if CLASSES < COLUMNS:
-        here = here & (tl.arange(0, COLUMNS)[None, :] < CLASSES)
+    here = to_rows(row < count)
+    if CLASSES < PIECES * WIDTH:
+        here = here & (classes_of(PIECES, WIDTH) < CLASSES)
     return here
 
 
 @triton.jit
-def read_rows(Z, row, count, stride, CLASSES: tl.constexpr, COLUMNS: tl.constexpr):
+def read_rows(
+    Z, row, count, stride, CLASSES: tl.constexpr, PIECES: tl.constexpr, WIDTH: tl.constexpr, PAIRED: tl.constexpr
+):  # fmt: skip
     """Numbers of some rows in single precision, and 0 where there are none."""
-    place = row[:, None].to(tl.int64) * stride + tl.arange(0, COLUMNS)[None, :]
-    return tl.load(Z + place, mask=rows_within(row, count, CLASSES, COLUMNS), other=0.0).to(tl.float32)
+    if PAIRED and Z.dtype.element_ty == tl.bfloat16:
+        place = to_rows(row).to(tl.int64) * (stride // 2) + classes_of(PIECES, WIDTH // 2)
+        here = rows_within(row, count, CLASSES // 2, PIECES, WIDTH // 2)
+        return halves(tl.load(Z.to(tl.pointer_type(tl.int32)) + place, mask=here, other=0))
+    else:
+        place = to_rows(row).to(tl.int64) * stride + classes_of(PIECES, WIDTH)
+        return tl.load(Z + place, mask=rows_within(row, count, CLASSES, PIECES, WIDTH), other=0.0).to(tl.float32)
 
 
 @triton.jit
-def present_rows(MASK, row, count, stride, CLASSES: tl.constexpr, COLUMNS: tl.constexpr, HAS_MASK: tl.constexpr):
+def present_rows(
+    MASK, row, count, stride, CLASSES: tl.constexpr, PIECES: tl.constexpr, WIDTH: tl.constexpr, HAS_MASK: tl.constexpr
+):  # fmt: skip
     """Which classes of some rows are there."""
-    here = rows_within(row, count, CLASSES, COLUMNS)
+    here = rows_within(row, count, CLASSES, PIECES, WIDTH)
     if HAS_MASK:
-        here = here & (read_rows(MASK, row, count, stride, CLASSES, COLUMNS) != 0.0)
+        here = here & (read_rows(MASK, row, count, stride, CLASSES, PIECES, WIDTH, False) != 0.0)
     return here
 
 
@@ -541,9 +587,9 @@ def prepared(z, here, c, HARMLESS: tl.constexpr, CANONICAL: tl.constexpr):
 def log_probabilities(z, here):
     """Scores of short rows less their log-sum-exp."""
     z = tl.where(here, z, LOWEST)
-    top = tl.max(z, axis=1)
-    total = tl.sum(tl.where(here, tl.exp2((z - top[:, None]) * LOG2E), 0.0), axis=1)
-    return z - (top + tl.log2(tl.where(total > 0.0, total, 1.0)) * LN2)[:, None]
+    top = row_max(z)
+    total = row_sum(tl.where(here, tl.exp2((z - to_rows(top)) * LOG2E), 0.0))
+    return z - to_rows(top + tl.log2(tl.where(total > 0.0, total, 1.0)) * LN2)
 
 
 @triton.jit
@@ -560,34 +606,56 @@ def log_scores(z, prior, here, c, HAS_PRIOR: tl.constexpr, WHOLE: tl.constexpr):
 @triton.jit
 def level_of(top, NUMBERS, to_base_2, ANCHOR: tl.constexpr):
     """The largest log-score of each row, in base 2: the maximum of a product, which is rounded once and for all."""
-    level = tl.maximum(tl.max(top, axis=1) * to_base_2, LOWEST)
+    level = tl.maximum(row_max(top) * to_base_2, LOWEST)
     if ANCHOR >= 0:
         level = tl.maximum(level, tl.load(NUMBERS + ANCHOR) * to_base_2)
     return level
 
 
 @triton.jit
+def weighed(
+    z, prior, here, NUMBERS, c, to_base_2, ANCHOR: tl.constexpr, HAS_PRIOR: tl.constexpr, WHOLE: tl.constexpr
+):  # fmt: skip
+    """Levels of rows, their sums of weights (without the anchor's), and q times the weight of each score."""
+    top, q = log_scores(z, prior, here, c, HAS_PRIOR, WHOLE)
+    level = level_of(top, NUMBERS, to_base_2, ANCHOR)
+    e = tl.exp2(top * to_base_2 - to_rows(level))
+    if not WHOLE:
+        e = tl.where(here, e, 0.0)
+    return level, row_sum(e), q * e
+
+
+@triton.jit
+def scale_of(SCALE, row, count, stride, SCALE_EACH: tl.constexpr):
+    """What multiplies the loss of each row."""
+    if SCALE_EACH:
+        return tl.load(SCALE + row * stride, mask=row < count, other=0.0)
+    else:
+        return tl.full(row.shape, tl.load(SCALE), tl.float32)
+
+
+@triton.jit
 def accurate_losses(
     S_HAT, S, LOSS, SCALE, NUMBERS, MASK, prior, row, count, x_stride, y_stride, m_stride, scale_stride, c, gamma,
-    CLASSES: tl.constexpr, COLUMNS: tl.constexpr, HARMLESS: tl.constexpr, ANCHOR: tl.constexpr,
-    HAS_MASK: tl.constexpr, HAS_PRIOR: tl.constexpr, CANONICAL: tl.constexpr,
+    CLASSES: tl.constexpr, PIECES: tl.constexpr, WIDTH: tl.constexpr, HARMLESS: tl.constexpr, ANCHOR: tl.constexpr,
+    HAS_MASK: tl.constexpr, HAS_PRIOR: tl.constexpr, CANONICAL: tl.constexpr, SCALE_EACH: tl.constexpr,
 ):  # fmt: skip
     """Write the losses of those short rows that are in doubt, from moments that do not cancel."""
-    here = present_rows(MASK, row, count, m_stride, CLASSES, COLUMNS, HAS_MASK)
-    x = prepared(read_rows(S_HAT, row, count, x_stride, CLASSES, COLUMNS), here, c, HARMLESS, CANONICAL)
-    y = prepared(read_rows(S, row, count, y_stride, CLASSES, COLUMNS), here, c, HARMLESS, CANONICAL)
-    scale = tl.load(SCALE + row * scale_stride, mask=row < count, other=0.0)
+    here = present_rows(MASK, row, count, m_stride, CLASSES, PIECES, WIDTH, HAS_MASK)
+    x = prepared(read_rows(S_HAT, row, count, x_stride, CLASSES, PIECES, WIDTH, False), here, c, HARMLESS, CANONICAL)
+    y = prepared(read_rows(S, row, count, y_stride, CLASSES, PIECES, WIDTH, False), here, c, HARMLESS, CANONICAL)
+    scale = scale_of(SCALE, row, count, scale_stride, SCALE_EACH)
     per_gamma = inverse(gamma)
     to_base_2 = per_gamma * LOG2E
     top, _qx = log_scores(x, prior, here, c, HAS_PRIOR, False)
     base, _qy = log_scores(y, prior, here, c, HAS_PRIOR, False)
     mx = level_of(top, NUMBERS, to_base_2, ANCHOR)
     my = level_of(base, NUMBERS, to_base_2, ANCHOR)
-    ex, ey, first, second = moment_terms(x, y, prior, mx[:, None], my[:, None], c, per_gamma, HAS_PRIOR)
-    dx = tl.sum(tl.where(here, ex, 0.0), axis=1)
-    dy = tl.sum(tl.where(here, ey, 0.0), axis=1)
-    s1 = tl.sum(tl.where(here, first, 0.0), axis=1)
-    s2 = tl.sum(tl.where(here, second, 0.0), axis=1)
+    ex, ey, first, second = moment_terms(x, y, prior, to_rows(mx), to_rows(my), c, per_gamma, HAS_PRIOR)
+    dx = row_sum(tl.where(here, ex, 0.0))
+    dy = row_sum(tl.where(here, ey, 0.0))
+    s1 = row_sum(tl.where(here, first, 0.0))
+    s2 = row_sum(tl.where(here, second, 0.0))
     if ANCHOR >= 0:
         ax, ay, a_1, a_2 = anchor_terms(tl.load(NUMBERS + ANCHOR) * to_base_2, mx, my)
         dx += ax
@@ -605,13 +673,14 @@ def short_rows(
     rows, x_stride, y_stride, g_stride, m_stride, scale_stride,
     CLASSES: tl.constexpr, ZERO_IS_HARMLESS: tl.constexpr, GAMMA: tl.constexpr, ANCHOR: tl.constexpr,
     HAS_MASK: tl.constexpr, HAS_PRIOR: tl.constexpr, CANONICAL: tl.constexpr, WITH_GRADIENT: tl.constexpr,
-    ROWS: tl.constexpr, FEW: tl.constexpr, COLUMNS: tl.constexpr,
+    SCALE_EACH: tl.constexpr, PAIRED: tl.constexpr,
+    ROWS: tl.constexpr, FEW: tl.constexpr, PIECES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Losses, and gradients, of ROWS rows in each program, with all scores in registers.
 
     Rows in doubt are read once more, with FEW - 1 others.
     """
-    WHOLE: tl.constexpr = (CLASSES == COLUMNS) and (not HAS_MASK)
+    WHOLE: tl.constexpr = (CLASSES == PIECES * WIDTH) and (not HAS_MASK)
     # without a mask, scores that are not there are 0
     HARMLESS: tl.constexpr = ZERO_IS_HARMLESS and (not CANONICAL) and (not HAS_MASK)
     start = tl.program_id(0).to(tl.int64) * ROWS
@@ -620,13 +689,14 @@ def short_rows(
     S += start * y_stride
     GRADIENT += start * g_stride
     MASK += start * m_stride
-    SCALE += start * scale_stride
+    if SCALE_EACH:
+        SCALE += start * scale_stride
     LOSS += start
     row = tl.arange(0, ROWS)
-    column = tl.arange(0, COLUMNS)[None, :]
-    x = read_rows(S_HAT, row, count, x_stride, CLASSES, COLUMNS)
-    y = read_rows(S, row, count, y_stride, CLASSES, COLUMNS)
-    scale = tl.load(SCALE + row * scale_stride, mask=row < count, other=0.0)
+    column = classes_of(PIECES, WIDTH)
+    x = read_rows(S_HAT, row, count, x_stride, CLASSES, PIECES, WIDTH, PAIRED)
+    y = read_rows(S, row, count, y_stride, CLASSES, PIECES, WIDTH, PAIRED)
+    scale = scale_of(SCALE, row, count, scale_stride, SCALE_EACH)
     c = constants(NUMBERS)
     gamma = tl.load(NUMBERS + GAMMA)
     per_gamma = inverse(gamma)
@@ -634,23 +704,13 @@ def short_rows(
     prior = 0.0
     if HAS_PRIOR:
         prior = tl.load(PRIOR + column, mask=column < CLASSES, other=0.0)
-    here = present_rows(MASK, row, count, m_stride, CLASSES, COLUMNS, HAS_MASK)
+    here = present_rows(MASK, row, count, m_stride, CLASSES, PIECES, WIDTH, HAS_MASK)
     x = prepared(x, here, c, HARMLESS, CANONICAL)
     y = prepared(y, here, c, HARMLESS, CANONICAL)
-    top, qx = log_scores(x, prior, here, c, HAS_PRIOR, WHOLE)
-    base, qy = log_scores(y, prior, here, c, HAS_PRIOR, WHOLE)
-    mx = level_of(top, NUMBERS, to_base_2, ANCHOR)
-    my = level_of(base, NUMBERS, to_base_2, ANCHOR)
-    ex = tl.exp2(top * to_base_2 - mx[:, None])
-    ey = tl.exp2(base * to_base_2 - my[:, None])
-    if not WHOLE:
-        ex = tl.where(here, ex, 0.0)
-        ey = tl.where(here, ey, 0.0)
-    dx = tl.sum(ex, axis=1)
-    dy = tl.sum(ey, axis=1)
-    qx *= ex
-    qy *= ey
-    s1 = per_gamma * tl.sum((x - y) * qy, axis=1) - (mx - my) * LN2 * dy
+    # one after the other, since few registers hold both
+    mx, dx, qx = weighed(x, prior, here, NUMBERS, c, to_base_2, ANCHOR, HAS_PRIOR, WHOLE)
+    my, dy, qy = weighed(y, prior, here, NUMBERS, c, to_base_2, ANCHOR, HAS_PRIOR, WHOLE)
+    s1 = per_gamma * row_sum((x - y) * qy) - (mx - my) * LN2 * dy
     if ANCHOR >= 0:
         ax, ay, a_1, _a_2 = anchor_terms(tl.load(NUMBERS + ANCHOR) * to_base_2, mx, my)
         dx += ax
@@ -663,25 +723,25 @@ def short_rows(
         dy = tl.where(dy > 0.0, dy, 1.0)
     value, doubtful = difference_of(dx, dy, s1, mx, my)
     tl.store(LOSS + row, tl.where(idle, 0.0, gamma * value * scale), mask=row < count)
-    g = qx * (scale * inverse(dx))[:, None] - qy * (scale * inverse(dy))[:, None]
+    g = qx * to_rows(scale * inverse(dx)) - qy * to_rows(scale * inverse(dy))
     if CANONICAL:
-        g -= weight(x) * tl.sum(tl.where(here, g, 0.0), axis=1)[:, None]
+        g -= weight(x) * to_rows(row_sum(tl.where(here, g, 0.0)))
     if not WHOLE:
         g = tl.where(here, g, 0.0)
     if tl.max((doubtful | idle).to(tl.int32), axis=0) != 0:
         # idle rows may hold anything
-        g = tl.where(idle[:, None], 0.0, g)
+        g = tl.where(to_rows(idle), 0.0, g)
         groups = tl.max(tl.reshape(tl.where(idle, 0, doubtful.to(tl.int32)), [ROWS // FEW, FEW]), axis=1)
         left = tl.sum(groups << tl.arange(0, ROWS // FEW), axis=0)
         for group in range(0, ROWS // FEW):
             if (left >> group) & 1 != 0:
                 accurate_losses(
                     S_HAT, S, LOSS, SCALE, NUMBERS, MASK, prior, group * FEW + tl.arange(0, FEW), count,
-                    x_stride, y_stride, m_stride, scale_stride, c, gamma, CLASSES, COLUMNS, HARMLESS, ANCHOR,
-                    HAS_MASK, HAS_PRIOR, CANONICAL,
+                    x_stride, y_stride, m_stride, scale_stride, c, gamma, CLASSES, PIECES, WIDTH, HARMLESS, ANCHOR,
+                    HAS_MASK, HAS_PRIOR, CANONICAL, SCALE_EACH,
                 )  # fmt: skip
         # the gradient may be written over what was read
         tl.debug_barrier()
     if WITH_GRADIENT:
-        place = GRADIENT + (row[:, None].to(tl.int64) * g_stride + column)
-        tl.store(place, g.to(GRADIENT.dtype.element_ty), mask=rows_within(row, count, CLASSES, COLUMNS))
+        place = GRADIENT + (to_rows(row).to(tl.int64) * g_stride + column)
+        tl.store(place, g.to(GRADIENT.dtype.element_ty), mask=rows_within(row, count, CLASSES, PIECES, WIDTH))

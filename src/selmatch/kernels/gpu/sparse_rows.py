@@ -23,9 +23,9 @@ from selmatch.kernels.gpu.functions import LN2, LOG2E, log1p_series
 from selmatch.kernels.gpu.rows import (
     LOWEST,
     STATISTICS,
-    anchor_terms,
     gradient_of,
     kept,
+    leave_moments,
     moment_terms,
     raw_taken_in,
     read,
@@ -33,7 +33,6 @@ from selmatch.kernels.gpu.rows import (
     tile_max,
     tile_offsets,
     tile_sum,
-    value_of,
     wait_for,
     write_nothing,
 )
@@ -72,12 +71,11 @@ def rise_series(z):
 
 @triton.jit
 def away_from_tail(
-    x_row, o, here, shift, t, base, c, to_base_2, MASKED: tl.constexpr, CANONICAL: tl.constexpr
+    x_row, o, here, shift, t, base, c, to_base_2, MASKED: tl.constexpr
 ):  # fmt: skip
     """Scores of a tile, their log-scores (in base 2, less that of the tail) and q."""
     x = read(x_row, o, here, MASKED, t + shift, "")
-    if CANONICAL:
-        x -= shift
+    x -= shift
     top, q = rough(x, c)
     return x, (top - base) * to_base_2, q
 
@@ -85,7 +83,7 @@ def away_from_tail(
 @triton.jit
 def tail_taken_in(
     x_row, o, classes, shift, t, base, c, to_base_2, dx, tx, rises, moves,
-    MASKED: tl.constexpr, CLIPPED: tl.constexpr, CANONICAL: tl.constexpr, V: tl.constexpr,
+    MASKED: tl.constexpr, CLIPPED: tl.constexpr, V: tl.constexpr,
 ):  # fmt: skip
     """Sums of each thread with one more tile: of weights, of q times weights, of weights less 1, of x - t.
 
@@ -93,7 +91,7 @@ def tail_taken_in(
     and linear moves are 0.
     """
     here = o < classes
-    x, z, q = away_from_tail(x_row, o, here, shift, t, base, c, to_base_2, MASKED, CANONICAL)
+    x, z, q = away_from_tail(x_row, o, here, shift, t, base, c, to_base_2, MASKED)
     e = tl.exp2(z)
     rise = e - 1.0
     if not CLIPPED:
@@ -105,18 +103,17 @@ def tail_taken_in(
     if not CLIPPED:
         dx += tile_sum(e)
         moves += tile_sum(x) - V * t
-    if CANONICAL:
-        tx += tile_sum(e * q)
+    tx += tile_sum(e * q)
     return dx, tx, rises + tile_sum(rise), moves
 
 
 @triton.jit
 def levelled_taken_in(
-    x_row, o, classes, shift, t, base, c, to_base_2, m, dx, tx, MASKED: tl.constexpr, CANONICAL: tl.constexpr
+    x_row, o, classes, shift, t, base, c, to_base_2, m, dx, tx, MASKED: tl.constexpr
 ):  # fmt: skip
     """Sums of weights, and of q times weights, that have a level."""
     here = o < classes
-    _x, z, q = away_from_tail(x_row, o, here, shift, t, base, c, to_base_2, MASKED, CANONICAL)
+    _x, z, q = away_from_tail(x_row, o, here, shift, t, base, c, to_base_2, MASKED)
     if MASKED:
         z = tl.where(here, z, LOWEST)
     n = tl.maximum(m, tile_max(z))
@@ -130,17 +127,16 @@ def levelled_taken_in(
 @triton.jit
 def tail_passed_on(
     x_row, g_row, o, classes, i_row, start, end, shift, t, lx, ly, scale, lean, c, per_gamma, s1, s2,
-    MASKED: tl.constexpr, CANONICAL: tl.constexpr, WITH_GRADIENT: tl.constexpr, WITH_MOMENTS: tl.constexpr,
+    MASKED: tl.constexpr, WITH_GRADIENT: tl.constexpr, WITH_MOMENTS: tl.constexpr,
 ):  # fmt: skip
     """Write the gradient of a tile of the tail times the scale, and take the tile into the moments.
 
     Stored classes, of which those from ``start`` to ``end`` are in the tile, are no part of the moments.
     """
     x = read(x_row, o, o < classes, MASKED, t + shift, "evict_first")
-    if CANONICAL:
-        x -= shift
+    x -= shift
     if WITH_GRADIENT:
-        g = gradient_of(x, t, 0.0, lx, ly, lean, c, per_gamma * LOG2E, False, CANONICAL) * scale
+        g = gradient_of(x, t, 0.0, lx, ly, lean, c, per_gamma * LOG2E, False, True) * scale
         if MASKED:
             tl.store(g_row + o, g.to(g_row.dtype.element_ty), mask=o < classes)
         else:
@@ -164,7 +160,7 @@ def tail_passed_on(
 @triton.jit
 def student_sums(
     x_row, first, whole, some, classes, shift, t, base, c, to_base_2,
-    CLIPPED: tl.constexpr, CANONICAL: tl.constexpr, T: tl.constexpr, V: tl.constexpr,
+    CLIPPED: tl.constexpr, T: tl.constexpr, V: tl.constexpr,
 ):  # fmt: skip
     """The sums of :func:`tail_taken_in` over a segment."""
     tile = tile_offsets(T, V)
@@ -175,19 +171,19 @@ def student_sums(
     for i in tl.range(0, whole, num_stages=AHEAD):
         dx, tx, rises, moves = tail_taken_in(
             x_row, first + i * (T * V) + tile, classes, shift, t, base, c, to_base_2, dx, tx, rises, moves,
-            False, CLIPPED, CANONICAL, V,
+            False, CLIPPED, V,
         )  # fmt: skip
     for i in range(whole, some):
         dx, tx, rises, moves = tail_taken_in(
             x_row, first + i * (T * V) + tile, classes, shift, t, base, c, to_base_2, dx, tx, rises, moves,
-            True, CLIPPED, CANONICAL, V,
+            True, CLIPPED, V,
         )  # fmt: skip
     return tl.sum(dx, axis=0), tl.sum(tx, axis=0), tl.sum(rises, axis=0), tl.sum(moves, axis=0)
 
 
 @triton.jit
 def levelled_sums(
-    x_row, first, some, classes, shift, t, base, c, to_base_2, CANONICAL: tl.constexpr, T: tl.constexpr, V: tl.constexpr
+    x_row, first, some, classes, shift, t, base, c, to_base_2, T: tl.constexpr, V: tl.constexpr
 ):  # fmt: skip
     """A level, and sums of weights and of q times weights over a segment."""
     tile = tile_offsets(T, V)
@@ -196,7 +192,7 @@ def levelled_sums(
     tx = tl.zeros([T], tl.float32)
     for i in range(0, some):
         m, dx, tx = levelled_taken_in(
-            x_row, first + i * (T * V) + tile, classes, shift, t, base, c, to_base_2, m, dx, tx, True, CANONICAL
+            x_row, first + i * (T * V) + tile, classes, shift, t, base, c, to_base_2, m, dx, tx, True
         )  # fmt: skip
     top = tl.max(m, axis=0)
     f = tl.exp2(m - top)
@@ -205,7 +201,7 @@ def levelled_sums(
 
 @triton.jit
 def leave_stored_statistics(
-    part, x_row, i_row, y_row, gathered, k, shift, t, base, c, per_gamma, CANONICAL: tl.constexpr, T: tl.constexpr
+    part, x_row, i_row, y_row, gathered, k, shift, t, base, c, per_gamma, T: tl.constexpr
 ):  # fmt: skip
     """Keep the student's scores of the stored classes of a row, and leave their statistics."""
     to_base_2 = per_gamma * LOG2E
@@ -227,8 +223,7 @@ def leave_stored_statistics(
         here = place < k
         x = read(x_row, tl.load(i_row + place, mask=here, other=0), here, True, t + shift, "")
         y = read(y_row, place, here, True, t, "")
-        if CANONICAL:
-            x -= shift
+        x -= shift
         tl.store(gathered + place, x, mask=here)
         above, q = scores(y, c)
         z = (above - base) * to_base_2
@@ -308,11 +303,11 @@ def value_from_sums(growth, rises, apart, mean, size, rounding):
 def sparse_rows(
     S_HAT, INDICES, TEACHER, TAIL, GRADIENT, LOSS, SCALE, NUMBERS, GATHERED, PARTS, READY,
     rows, classes, k, x_stride, g_stride, scale_stride, lag,
-    GAMMA: tl.constexpr, ANCHOR: tl.constexpr, CANONICAL: tl.constexpr, WITH_GRADIENT: tl.constexpr,
+    GAMMA: tl.constexpr, ANCHOR: tl.constexpr, WITH_GRADIENT: tl.constexpr,
     SEGMENTS: tl.constexpr, SLOTS: tl.constexpr, TILES: tl.constexpr, T: tl.constexpr, V: tl.constexpr,
 ):  # fmt: skip
     """Losses, and gradients, of rows in programs of one stage of one segment each."""
-    STAGES: tl.constexpr = 3 if CANONICAL else 2
+    STAGES: tl.constexpr = 3
     pid = tl.program_id(0)
     stage = pid % STAGES
     item = pid // STAGES - stage * lag
@@ -332,7 +327,7 @@ def sparse_rows(
         t = tl.load(TAIL + row)
         tile = tile_offsets(T, V)
         if (scale != 0.0) & (stage < STAGES - 1):
-            if CANONICAL and stage == 0:
+            if stage == 0:
                 m = tl.full([T], LOWEST, tl.float32)
                 d = tl.zeros([T], tl.float32)
                 for i in tl.range(0, whole, num_stages=AHEAD):
@@ -345,25 +340,23 @@ def sparse_rows(
                 tl.store(part + RAW_SCORES, level)
                 tl.store(part + RAW_SCORES + 1, tl.sum(d * tl.exp2(m - level), axis=0))
             else:
-                shift = 0.0
-                if CANONICAL:
-                    wait_for(READY + row, SEGMENTS)
-                    shift = raw_level(parts, there)
+                wait_for(READY + row, SEGMENTS)
+                shift = raw_level(parts, there)
                 base, q = rough(t, c)
                 _base, q_below = rough(t - 1.0, c)
                 level = 0.0
                 if (q == 0.0) & (q_below == 0.0):
                     dx, tx, rises, moves = student_sums(
-                        x_row, first, whole, some, classes, shift, t, base, c, to_base_2, True, CANONICAL, T, V
+                        x_row, first, whole, some, classes, shift, t, base, c, to_base_2, True, T, V
                     )  # fmt: skip
                     dx = rises + tl.minimum(classes - first, TILES * T * V).to(tl.float32)
                 else:
                     dx, tx, rises, moves = student_sums(
-                        x_row, first, whole, some, classes, shift, t, base, c, to_base_2, False, CANONICAL, T, V
+                        x_row, first, whole, some, classes, shift, t, base, c, to_base_2, False, T, V
                     )  # fmt: skip
                 if ((dx > LEAST) & (dx < MOST)) == 0:
                     level, dx, tx = levelled_sums(
-                        x_row, first, some, classes, shift, t, base, c, to_base_2, CANONICAL, T, V
+                        x_row, first, some, classes, shift, t, base, c, to_base_2, T, V
                     )  # fmt: skip
                 tl.store(part, level)
                 tl.store(part + 1, dx)
@@ -372,7 +365,7 @@ def sparse_rows(
                 tl.store(part + 4, moves)
                 if segment == SEGMENTS - 1:
                     leave_stored_statistics(
-                        part, x_row, i_row, y_row, gathered, k, shift, t, base, c, per_gamma, CANONICAL, T
+                        part, x_row, i_row, y_row, gathered, k, shift, t, base, c, per_gamma, T
                     )  # fmt: skip
             tl.atomic_add(READY + row, 1, sem="release")
         if stage == STAGES - 1:
@@ -381,9 +374,7 @@ def sparse_rows(
                 write_nothing(LOSS + row, g_row, segment, first, some, classes, WITH_GRADIENT, T, V)
             else:
                 wait_for(READY + row, (STAGES - 1) * SEGMENTS)
-                shift = 0.0
-                if CANONICAL:
-                    shift = raw_level(parts, there)
+                shift = raw_level(parts, there)
                 base, q = rough(t, c)
                 tail = (classes - k).to(tl.float32)
                 # levels of the student and of the teacher, less that of the tail
@@ -411,7 +402,9 @@ def sparse_rows(
                     tl.abs(moves) + tl.abs(moves_stored) + at_level * kept(stored, 5, None, None),
                     tail * at_tail * tl.abs(base) * per_gamma,
                 )  # fmt: skip
-                links = tl.sum(kept(parts, 2, there, 0.0) * fx, axis=0) * tl.exp2(top - lx)
+                # far below an anchor 2^(top - lx) is 0 in single precision, and this product is not
+                half = tl.exp2(0.5 * (top - lx))
+                links = (tl.sum(kept(parts, 2, there, 0.0) * fx, axis=0) * half) * half
                 lean = links - (at_level * kept(stored, 3, None, None) + tail * at_tail * q)
                 lx += base * to_base_2
                 ly += base * to_base_2
@@ -427,7 +420,7 @@ def sparse_rows(
                         j = next_stored(i_row, j, k, first + (i + 1) * (T * V))
                         s1, s2 = tail_passed_on(
                             x_row, g_row, o, classes, i_row, start, j, shift, t, lx, ly, scale, lean, c, per_gamma,
-                            s1, s2, True, CANONICAL, WITH_GRADIENT, True,
+                            s1, s2, True, WITH_GRADIENT, True,
                         )  # fmt: skip
                     if segment == SEGMENTS - 1:
                         for p in range(0, k, T):
@@ -438,29 +431,22 @@ def sparse_rows(
                             _ex, _ey, one, two = moment_terms(x, y, 0.0, lx, ly, c, per_gamma, False)
                             s1 += tl.where(here, one, 0.0)
                             s2 += tl.where(here, two, 0.0)
-                    tl.store(part + TWO_MOMENTS, tl.sum(s1, axis=0))
-                    tl.store(part + TWO_MOMENTS + 1, tl.sum(s2, axis=0))
-                    # the last segment to come here has the moments of all
-                    if tl.atomic_add(READY + row, 1, sem="acq_rel") == STAGES * SEGMENTS - 1:
-                        all_1 = tl.sum(kept(parts, TWO_MOMENTS, there, 0.0), axis=0)
-                        all_2 = tl.sum(kept(parts, TWO_MOMENTS + 1, there, 0.0), axis=0)
-                        if ANCHOR >= 0:
-                            _ax, _ay, a_1, a_2 = anchor_terms(tl.load(NUMBERS + ANCHOR) * to_base_2, lx, ly)
-                            all_1 += a_1
-                            all_2 += a_2
-                        tl.store(LOSS + row, gamma * value_of(1.0, 1.0, all_1, all_2) * scale)
+                    leave_moments(
+                        part, parts, there, s1, s2, READY + row, STAGES * SEGMENTS, LOSS + row, gamma, scale, lx, ly,
+                        NUMBERS, to_base_2, ANCHOR, TWO_MOMENTS,
+                    )  # fmt: skip
                 elif WITH_GRADIENT:
                     for i in tl.range(0, whole, num_stages=AHEAD):
                         o = first + i * (T * V) + tile
                         tail_passed_on(
                             x_row, g_row, o, classes, i_row, 0, 0, shift, t, lx, ly, scale, lean, c, per_gamma, s1, s2,
-                            False, CANONICAL, True, False,
+                            False, True, False,
                         )  # fmt: skip
                     for i in range(whole, some):
                         o = first + i * (T * V) + tile
                         tail_passed_on(
                             x_row, g_row, o, classes, i_row, 0, 0, shift, t, lx, ly, scale, lean, c, per_gamma, s1, s2,
-                            True, CANONICAL, True, False,
+                            True, True, False,
                         )  # fmt: skip
                 if WITH_GRADIENT:
                     # stored classes are written once more, by other threads
@@ -471,5 +457,5 @@ def sparse_rows(
                         here = (index >= first) & (index < first + TILES * T * V) & (place < k)
                         x = kept(gathered, place, here, t)
                         y = read(y_row, place, here, True, t, "")
-                        g = gradient_of(x, y, 0.0, lx, ly, lean, c, to_base_2, False, CANONICAL) * scale
+                        g = gradient_of(x, y, 0.0, lx, ly, lean, c, to_base_2, False, True) * scale
                         tl.store(g_row + index, g.to(GRADIENT.dtype.element_ty), mask=here)
