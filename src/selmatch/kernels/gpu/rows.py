@@ -513,8 +513,8 @@ def long_rows(
 # ----------------------------------------------------------------------------------------------------------- short rows
 
 
-# Tiles are [rows, PIECES, WIDTH]: pieces of neighbouring classes one above the other, so that a thread has scores of one
-# row, where it can, and takes most of a sum alone.
+# Tiles are [rows, PIECES, WIDTH]: pieces of neighbouring classes one above the other, so that a thread has scores of
+# one row, where it can, and takes most of a sum alone.
 
 
 @triton.jit
