@@ -135,8 +135,32 @@ def test_wrong_k(k):
         TopKTeacher.from_scores(np.zeros((2, 5)), k)
 
 
-def test_a_tail_that_had_to_be_raised_is_not_exact():
+@pytest.mark.parametrize(
+    ("z", "k"),
+    [
+        ([[0.0, -25.0, -60.0]], 2),  # what is left is less than a log-sum-exp can tell
+        ([[0.0, -27.0, -28.0]], 1),  # what is left, together, lies below the cut-off
+    ],
+)
+def test_classes_left_out_never_exceed_the_ceiling(z, k):
     scaling = sm.SmeLU(c=1.0).affine(beta=-19.0)  # 0 below -20
-    teacher = TopKTeacher.from_scores(np.array([[0.0, -25.0, -60.0]]), k=2)
-    assert teacher.tail[0] > -20.0
-    assert not teacher.is_exact(scaling).any()
+    teacher = TopKTeacher.from_scores(np.array(z), k)
+    assert (teacher.tail <= teacher.ceiling).all()
+    assert teacher.is_exact(scaling).all()
+    loss, student = sm.MatchingLoss(sm.CompositeSoftmax(scaling)), log_softmax(np.array([[0.0, -3.0, -1.0]]))
+    full = loss(student, log_softmax(np.array(z)))
+    assert loss(student, teacher.dense()) == pytest.approx(full, rel=1e-12)
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
+def test_the_ceiling_of_the_classes_left_out(make):
+    p = np.array([[0.9, 0.06, 0.04], [0.5, 0.3, 0.2]])
+    teacher = TopKTeacher.from_scores(make(np.log(p)), k=1)
+    np.testing.assert_allclose(np.exp(np.asarray(teacher.ceiling)), [0.1, 0.5], rtol=1e-9)  # all that is left; the best
+    assert np.asarray(teacher.is_exact(sm.Step().affine(beta=np.log(0.11)))).tolist() == [True, False]
+
+
+def test_the_ceiling_allows_for_the_rounding_of_what_is_stored():
+    z = torch.tensor([[100.0, 90.0, 80.0]])
+    teacher = TopKTeacher.from_scores(z.bfloat16(), k=1)
+    assert teacher.ceiling[0] >= z.log_softmax(-1)[0, 1]

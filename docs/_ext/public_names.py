@@ -22,8 +22,8 @@ from selmatch.losses import Loss
 
 #: where pages go, below the folder of the sources
 FOLDER = Path("generated") / "reference"
-#: public, but not in ``__all__``: a star import must not hide the libraries of these names
-BESIDE = ("jax", "sklearn", "torch")
+#: public, but not in ``__all__``: a star import must not hide the libraries of these names, nor need every extra
+BESIDE = ("jax", "sharding", "sklearn", "teacher_files", "torch", "trl")
 
 
 @dataclass(frozen=True)
@@ -139,9 +139,25 @@ def _page(name: str, value: Any) -> Iterator[str]:
 def _module(name: str, module: ModuleType) -> Iterator[str]:
     members = [member for member in _members(module) if not inspect.ismodule(getattr(module, member))]
     yield from [f".. automodule:: {name}", "   :no-members:", ""]
-    yield from _table(f"{name}.{member}" for member in members if callable(getattr(module, member)))
-    for member in members:
+    homes = {member: _first_home(getattr(module, member)) or name for member in members}
+    own = [member for member in members if homes[member] == name]
+    yield from _table(f"{name}.{member}" for member in own if callable(getattr(module, member)))
+    for member in own:
         yield from _entry(f"{name}.{member}", getattr(module, member))
+    for member in members:
+        if member not in own:
+            yield from [f"``{member}`` is :class:`{homes[member]}.{member}`.", ""]
+
+
+def _first_home(value: Any) -> str | None:
+    """The first of the public modules that offer a class: it is described there only."""
+    if not inspect.isclass(value):
+        return None
+    modules = {name: getattr(selmatch, name) for name in sorted({*selmatch.__all__, *BESIDE})}
+    for name, module in modules.items():
+        if inspect.ismodule(module) and any(getattr(module, member) is value for member in _members(module)):
+            return f"selmatch.{name}"
+    return None
 
 
 def _members(module: ModuleType) -> list[str]:

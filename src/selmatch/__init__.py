@@ -51,10 +51,25 @@ from selmatch.curves import (
 from selmatch.losses import CrossEntropy, MatchingLoss, PerLabel, ReweightedSquare
 
 if TYPE_CHECKING:  # what loads on first use
-    from selmatch import analysis, boosting, certify, design, kernels, paper, plots, ranking, spec
+    from selmatch import (
+        alignment,
+        analysis,
+        boosting,
+        certify,
+        design,
+        distillation,
+        kernels,
+        paper,
+        plots,
+        ranking,
+        spec,
+    )
     from selmatch import jax as jax
+    from selmatch import sharding as sharding
     from selmatch import sklearn as sklearn
+    from selmatch import teacher_files as teacher_files
     from selmatch import torch as torch
+    from selmatch import trl as trl
     from selmatch.analysis import blust, bust, llust, prediction_shift, ranking_report, region_report, sensitivity
     from selmatch.classification import classify
     from selmatch.comparison import compare
@@ -67,7 +82,7 @@ if TYPE_CHECKING:  # what loads on first use
 
 functions.register_loaded_frameworks()
 
-# without jax, sklearn and torch: a star must not hide the libraries of these names
+# without jax, sklearn, torch and trl: a star must not hide the libraries of these names; nor modules that need an extra
 __all__ = [
     "AbsPower",
     "Affine",
@@ -119,6 +134,7 @@ __all__ = [
     "Tan",
     "Tanh",
     "Wish",
+    "alignment",
     "analysis",
     "blust",
     "boosting",
@@ -127,6 +143,7 @@ __all__ = [
     "classify",
     "compare",
     "design",
+    "distillation",
     "focus",
     "functions",
     "kernels",
@@ -149,6 +166,7 @@ __all__ = [
 
 #: names and modules that load on first use
 _LAZY = {
+    "alignment": "selmatch.alignment",
     "analysis": "selmatch.analysis",
     "blust": "selmatch.analysis",
     "bust": "selmatch.analysis",
@@ -164,6 +182,7 @@ _LAZY = {
     "Wish": "selmatch.design",
     "design": "selmatch.design",
     "focus": "selmatch.design",
+    "distillation": "selmatch.distillation",
     "FromSensitivity": "selmatch.drawing",
     "Formula": "selmatch.formula",
     "FormulaError": "selmatch.formula",
@@ -175,11 +194,14 @@ _LAZY = {
     "paper": "selmatch.paper",
     "plots": "selmatch.plots",
     "ranking": "selmatch.ranking",
+    "sharding": "selmatch.sharding",
     "sklearn": "selmatch.sklearn",
     "SpecError": "selmatch.spec",
     "load": "selmatch.spec",
     "spec": "selmatch.spec",
+    "teacher_files": "selmatch.teacher_files",
     "torch": "selmatch.torch",
+    "trl": "selmatch.trl",
     "show_versions": "selmatch.versions",
 }
 

@@ -1,8 +1,9 @@
 """Teachers of which only the best classes of each row are kept: k indices, k scores and one log-sum-exp.
 
 Students are compared with log-probabilities. Classes that are not stored share what is left of the probability
-equally. That is exact where the scaling of the loss is 0 below a cut-off and all these classes lie below it
-(:func:`exact_below`): such classes count by their number only. Otherwise it is an approximation.
+equally, and none gets more than the least stored one. That is exact where the scaling of the loss is 0 below a cut-off
+and all these classes lie below it (:func:`exact_below`): such classes count by their number only. Otherwise it is an
+approximation.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ class TopKTeacher:
     r"""The best k classes of each row of a teacher, as they are stored for distillation.
 
     .. math:: \log p_j = s_j - \mathrm{lse} \quad\text{(stored)}, \qquad
-              \log p_j = t = \log\frac{1 - \sum_i p_i}{V - k} \quad\text{(all others)}
+              \log p_j = t = \min\Bigl(\log\frac{1 - \sum_i p_i}{V - k}, m\Bigr)
+              \quad\text{(all others)}
 
-    A loss on it is exact where :meth:`is_exact` says so, with a scaling that is 0 for all classes that are not stored.
-    Stored classes are put in ascending order; make the object once, not in every step.
+    Here m is what no class left out exceeds (:attr:`ceiling`). A loss on it is exact where :meth:`is_exact` says so,
+    with a scaling that is 0 for all classes that are not stored. Stored classes are put in ascending
+    order; make the object once, not in every step.
 
     Parameters
     ----------
@@ -59,9 +62,10 @@ class TopKTeacher:
     scores: Any
     log_sum_exp: Any
     classes: int
-    #: log-probabilities of the stored classes and of the others, and indices as kernels take them
+    #: log-probabilities of the stored classes and of the others, their limit, and indices as kernels take them
     _known: Any = field(init=False, repr=False)
     _tail: Any = field(init=False, repr=False)
+    _ceiling: Any = field(init=False, repr=False)
     _narrow: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -75,7 +79,9 @@ class TopKTeacher:
         """Store what was given, and what every loss needs of it: computed once, not in every step."""
         known = _wide(scores) - _wide(level)[..., None]
         kept = {"indices": indices, "scores": scores, "log_sum_exp": level, "classes": classes, "_known": known}
-        kept["_tail"] = _tail(known, classes)
+        left = 1.0 - _space(known).exp(_double(known)).sum(-1)
+        kept["_ceiling"] = _ceiling(known, left, _rounding(scores, level))
+        kept["_tail"] = _tail(known, left, kept["_ceiling"], classes)
         kept["_narrow"] = indices.int() if _is_tensor(indices) and classes < 1 << 31 else indices
         for name, value in kept.items():
             object.__setattr__(self, name, value)
@@ -116,6 +122,18 @@ class TopKTeacher:
         """The log-probability t of each class that is not stored, finite also where nothing is left for them."""
         return self._tail
 
+    @property
+    def ceiling(self) -> Any:
+        """What the log-probability of no class left out exceeds, if the stored ones are the best: that of the least
+        stored one, or of all that is left together, whichever is lower. Allows for the rounding of stored numbers.
+        """
+        return self._ceiling
+
+    @property
+    def rounding(self) -> Any:
+        """By how much the sum of the stored probabilities, which is at most 1, may be off."""
+        return _rounding(self.scores, self.log_sum_exp)
+
     def dense(self) -> Any:
         """The log-probabilities of all classes: what the stored numbers mean."""
         return dense_rows(self.indices, self._known, self._tail, self.classes)
@@ -129,11 +147,7 @@ class TopKTeacher:
             What the teacher is for; a curve is a scaling.
         """
         cut = exact_below(loss)
-        least = self.log_probabilities.min(-1) if not _is_tensor(self.scores) else self.log_probabilities.amin(-1)
-        everything = self.classes == self.k
-        # the rest of the probability is never taken for 0: where it is, the tail may come out too high
-        highest = -math.inf if cut is None else cut
-        return ((least <= highest) & (self.tail <= highest)) | everything
+        return (self.ceiling <= (-math.inf if cut is None else cut)) | (self.classes == self.k)
 
     def to(self, device: Any) -> TopKTeacher:
         """The teacher on another device of PyTorch."""
@@ -203,14 +217,40 @@ def _wide(x: Any) -> Any:
     return x if x.dtype.itemsize >= 4 else x.astype(np.float32)
 
 
-def _tail(known: Any, classes: int) -> Any:
+def _tail(known: Any, left: Any, ceiling: Any, classes: int) -> Any:
     """The log-probability of a class that is not stored."""
-    space = _space(known)
-    double = known.double() if _is_tensor(known) else known.astype(np.float64)
-    left = 1.0 - space.exp(double).sum(-1)
-    left = left.clamp(min=_LEAST) if _is_tensor(left) else np.maximum(left, _LEAST)
-    t = space.log(left / max(classes - known.shape[-1], 1))
+    share = _at_least(left, _LEAST) / max(classes - known.shape[-1], 1)
+    t = _lesser(_space(share).log(share), ceiling)
     return t.to(known.dtype) if _is_tensor(t) else t.astype(known.dtype)
+
+
+def _ceiling(known: Any, left: Any, rounding: Any) -> Any:
+    """What classes that are not stored do not exceed: the least stored one, and all of them together."""
+    least = _double(known).amin(-1) if _is_tensor(known) else _double(known).min(-1)
+    return _lesser(least, _space(left).log(_at_least(left, 0.0) + rounding))
+
+
+def _rounding(scores: Any, level: Any) -> Any:
+    """The relative error of probabilities that comes from the rounding of scores and of their log-sum-exp."""
+    sizes = scores.abs().amax(-1) if _is_tensor(scores) else np.abs(scores).max(-1)
+    return _precision(scores) * _double(sizes) + _precision(level) * (_double(abs(level)) + 1.0)
+
+
+def _lesser(a: Any, b: Any) -> Any:
+    return _space(a).minimum(a, b)
+
+
+def _at_least(x: Any, low: float) -> Any:
+    return x.clamp(min=low) if _is_tensor(x) else np.maximum(x, low)
+
+
+def _double(x: Any) -> Any:
+    return x.double() if _is_tensor(x) else x.astype(np.float64)
+
+
+def _precision(x: Any) -> float:
+    """The distance of 1 to the next number."""
+    return float(_space(x).finfo(x.dtype).eps)
 
 
 def _log_sum_exp(scores: Any) -> Any:

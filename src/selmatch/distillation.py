@@ -1,0 +1,860 @@
+"""Losses of students for teachers: logits against logits, or against the teacher's best classes only.
+
+Logits are only defined up to a shift, and a composite Softmax is not blind to it: both sides are made comparable first.
+:func:`fitted` chooses a loss from the teacher's first batch; :func:`forward_kl`, :func:`reverse_kl` and
+:func:`jensen_shannon` are what others use, to compare with.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from selmatch.algebra import require_curve
+from selmatch.arrays.namespaces import NumPy
+from selmatch.composite import CompositeSoftmax
+from selmatch.curve import Curve
+from selmatch.curves import SmeLU
+from selmatch.functions import exp, expm1, fold, log, minimum, namespace_of, row_max, row_sum, softplus
+from selmatch.functions import where as choose
+from selmatch.losses import Loss, MatchingLoss, potential_of
+from selmatch.parameters import has_plain_numbers, number
+from selmatch.sparse_teachers import TopKTeacher, exact_below
+
+__all__ = [
+    "Fitted",
+    "TopKTeacher",
+    "clipped_share",
+    "distillation_loss",
+    "fitted",
+    "forward_kl",
+    "jensen_shannon",
+    "reverse_kl",
+    "truncation_bound",
+]
+
+Array = Any
+
+#: how scores are made comparable
+_CANONICAL = ("log_probabilities", "teacher_maximum", None)
+
+
+# ------------------------------------------------------------------------------------------------------- the losses
+
+
+def distillation_loss(
+    student: Any,
+    teacher: Any,
+    loss: Any,
+    *,
+    canonicalise: str | None = "log_probabilities",
+    temperature: float = 1.0,
+    where: Any = None,
+    weights: Any = None,
+    reduction: str = "mean",
+    num_items: Any = None,
+) -> Any:
+    """The selective loss of a student's logits for a teacher's, through which no gradient flows.
+
+    Parameters
+    ----------
+    student : array
+        Logits, classes on the last axis; of NumPy, PyTorch (kernels run where there are some) or JAX. Logits must be
+        finite; others are an error that names the row, or NaN where values cannot be looked at.
+    teacher : array or TopKTeacher
+        Logits of the same shape, or the best classes of each row.
+    loss : MatchingLoss, CompositeSoftmax or Curve
+        What a move of the scores costs; a curve is the scaling of a composite Softmax.
+    canonicalise : {"log_probabilities", "teacher_maximum", None}
+        How logits, which are only defined up to a shift, become scores: as logarithms of probabilities; or less the
+        score of the class that the teacher likes best, on both sides; None takes them as they are.
+    temperature : float
+        Divides both logits, > 0. The loss is not multiplied by its square.
+    where : boolean array, optional
+        Of the shape of the rows (tokens); what is False counts for nothing, whatever it holds.
+    weights : array, optional
+        Weights of the rows, not negative.
+    reduction : {"mean", "sum", "none"}
+        The mean is sum(w L) / sum(w) over the rows that count, 0 when there are none.
+    num_items : number, optional
+        Replaces the denominator of the mean: the tokens of all accumulated batches and all devices.
+
+    Returns
+    -------
+    array or number
+        As for :class:`MatchingLoss`.
+
+    Examples
+    --------
+    >>> from selmatch.distillation import distillation_loss
+    >>> student, teacher = np.array([[2.0, 1.0, 0.0]]), np.array([[3.0, 1.0, -4.0]])
+    >>> clipping = CompositeSoftmax(SmeLU(c=1.0).affine(beta=-3.0))
+    >>> float(distillation_loss(student, teacher, clipping))
+    0.11340...
+    >>> float(distillation_loss(student + 5.0, teacher - 5.0, clipping))
+    0.11340...
+    """
+    who = "distillation_loss"
+    loss = _loss_of(who, loss)
+    if canonicalise not in _CANONICAL:
+        raise ValueError(f"{who}: canonicalise must be one of {_CANONICAL}, got {canonicalise!r}.")
+    given = _given(who, student, teacher, temperature, where)
+    options = {"weights": weights, "reduction": reduction, "num_items": num_items}
+    if canonicalise == "log_probabilities":
+        return _of_log_probabilities(loss, given, **options)
+    if isinstance(given.teacher, TopKTeacher) and canonicalise is None:
+        raise ValueError(
+            f"{who}: canonicalise must not be None for a TopKTeacher, got None. It holds log-probabilities: "
+            "leave canonicalise out."
+        )
+    return given.finished(_evaluated(loss, *_canonical(given, canonicalise), given, **options), reduction)
+
+
+def forward_kl(
+    student: Any,
+    teacher: Any,
+    *,
+    temperature: float = 1.0,
+    where: Any = None,
+    weights: Any = None,
+    reduction: str = "mean",
+    num_items: Any = None,
+) -> Any:
+    """The Kullback-Leibler divergence of the student from the teacher: the usual loss of distillation.
+
+    It is the matching loss of the standard Softmax: ``distillation_loss`` with ``CompositeSoftmax()``, by a shorter
+    way. Parameters are those of :func:`distillation_loss`; a TopKTeacher is taken as its :meth:`~TopKTeacher.dense`
+    rows.
+
+    Examples
+    --------
+    >>> from selmatch.distillation import forward_kl
+    >>> float(forward_kl(np.log([[0.5, 0.5]]), np.log([[0.9, 0.1]])))
+    0.36806...
+    """
+    given = _given("forward_kl", student, teacher, temperature, where)
+    options = {"weights": weights, "reduction": reduction, "num_items": num_items}
+    if _has_kernels(given.student):
+        return _of_log_probabilities(_SOFTMAX, given, **options)
+    return given.finished(_KL(*_canonical(given), where=given.where, **options), reduction)
+
+
+def reverse_kl(
+    student: Any,
+    teacher: Any,
+    *,
+    temperature: float = 1.0,
+    where: Any = None,
+    weights: Any = None,
+    reduction: str = "mean",
+    num_items: Any = None,
+) -> Any:
+    """The Kullback-Leibler divergence of the teacher from the student: it follows the teacher's best classes.
+
+    The matching loss of the standard Softmax with the roles exchanged, which is not convex in the student's logits.
+    Parameters are those of :func:`distillation_loss`; a TopKTeacher is taken as its :meth:`~TopKTeacher.dense` rows.
+
+    Examples
+    --------
+    >>> from selmatch.distillation import reverse_kl
+    >>> float(reverse_kl(np.log([[0.5, 0.5]]), np.log([[0.9, 0.1]])))
+    0.51082...
+    """
+    given = _given("reverse_kl", student, teacher, temperature, where)
+    s_hat, s = _canonical(given)
+    options = {"weights": weights, "reduction": reduction, "num_items": num_items}
+    return given.finished(_KL(s, s_hat, where=given.where, **options), reduction)
+
+
+def jensen_shannon(
+    student: Any,
+    teacher: Any,
+    *,
+    weight: float = 0.5,
+    temperature: float = 1.0,
+    where: Any = None,
+    weights: Any = None,
+    reduction: str = "mean",
+    num_items: Any = None,
+) -> Any:
+    r"""The generalised Jensen-Shannon divergence, between the two Kullback-Leibler divergences.
+
+    .. math:: w\,\mathrm{KL}(p_t \| m) + (1 - w)\,\mathrm{KL}(p_s \| m), \qquad m = w\,p_t + (1 - w)\,p_s
+
+    As TRL and the paper on generalised knowledge distillation have it, weight 0 stands for :func:`forward_kl` and 1
+    for :func:`reverse_kl`, although the formula is 0 there. Other parameters are those of :func:`distillation_loss`.
+
+    Parameters
+    ----------
+    weight : float
+        The teacher's weight w in the mixture, from 0 to 1.
+
+    Examples
+    --------
+    >>> from selmatch.distillation import jensen_shannon
+    >>> float(jensen_shannon(np.log([[0.5, 0.5]]), np.log([[0.9, 0.1]])))
+    0.10174...
+    """
+    who = "jensen_shannon"
+    weight = number(who, "weight", weight, at_least=0.0)
+    if weight > 1.0:
+        raise ValueError(f"{who}: weight must be <= 1, got {weight}.")
+    options = {"weights": weights, "reduction": reduction, "num_items": num_items}
+    if weight in (0.0, 1.0):
+        one_sided = reverse_kl if weight else forward_kl
+        return one_sided(student, teacher, temperature=temperature, where=where, **options)
+    given = _given(who, student, teacher, temperature, where)
+    s_hat, s = _canonical(given)
+    mixture = _log_sum(s_hat + math.log1p(-weight), s + math.log(weight))
+    taught = _KL(mixture, s, where=given.where, **options)
+    known = _KL(mixture, s_hat, where=given.where, **options)
+    return given.finished(weight * taught + (1.0 - weight) * known, reduction)
+
+
+class _Divergence(Loss):
+    """The Kullback-Leibler divergence of log-probabilities, with derivatives with respect to both of them.
+
+    Both sides add up to 1, so that it is the sum of ``p (e^u - 1 - u)`` with u = log q - log p. Unlike ``-p u`` no such
+    term is negative, and rounding of the log-probabilities does no harm where both sides are close.
+    """
+
+    vector = True
+
+    def _rows(self, x, u, xh, present):
+        p = exp(x)
+        terms = choose(u < 1.0, p * (expm1(minimum(u, 1.0)) - u), exp(xh) - p * (1.0 + u))  # e^u may overflow
+        return row_sum(terms if present is None else choose(present, terms, 0.0))[..., 0]
+
+
+_KL = _Divergence()
+#: whose matching loss is the same divergence
+_SOFTMAX = MatchingLoss(CompositeSoftmax())
+
+
+def _log_sum(a: Array, b: Array) -> Array:
+    """log(e^a + e^b), with the right derivatives also where both are equal."""
+    return choose(a > b, a, b) + softplus(fold(a - b))
+
+
+# --------------------------------------------------------------------------------------------- what the user passes
+
+
+class _Given(NamedTuple):
+    """Checked logits at one temperature, their library, and which rows count (with an axis for the classes)."""
+
+    student: Array
+    teacher: Any
+    where: Array
+    space: Any
+    like: Array
+
+    def finished(self, value: Array, reduction: str) -> Array:
+        """Losses of rows have the dtype of the student's logits."""
+        return self.space.cast(value, self.like) if reduction == "none" else value
+
+
+def _loss_of(who: str, loss: Any) -> MatchingLoss:
+    """A loss of many classes; a curve is the scaling of one."""
+    potential = potential_of(who, loss)
+    if isinstance(loss, Curve):
+        return MatchingLoss(CompositeSoftmax(loss))
+    loss = loss if isinstance(loss, MatchingLoss) else MatchingLoss(potential)
+    if not loss.vector:
+        raise TypeError(f"{who}: loss must be one of many classes, got {loss!r}. Try CompositeSoftmax(scaling).")
+    return loss
+
+
+def _given(who: str, student: Any, teacher: Any, temperature: Any, where: Any) -> _Given:
+    temperature = number(who, "temperature", temperature, above=0.0)
+    like = student = _logits(who, "student", student)
+    space = namespace_of(student)
+    shape = tuple(student.shape)
+    if not shape or shape[-1] == 0:
+        raise ValueError(f"{who}: student must have its classes on the last axis, got shape {shape}.")
+    stored = isinstance(teacher, TopKTeacher)
+    known = teacher.log_probabilities if isinstance(teacher, TopKTeacher) else _logits(who, "teacher", teacher)
+    _require_one_library(who, space, known)
+    expected = (*known.shape[:-1], teacher.classes) if isinstance(teacher, TopKTeacher) else tuple(known.shape)
+    if shape != expected:
+        raise ValueError(f"{who}: student and teacher must have one shape, got {shape} and {expected}.")
+    rows = _row_mask(who, where, shape[:-1])
+    if rows is not None:
+        _require_one_library(who, space, rows, "where")
+        rows = space.adopt(rows) if space.name == "JAX" else rows
+    _require_finite(who, "student", student, rows)
+    _require_finite(who, "teacher", known, rows)
+    if space.name == "JAX" and not stored:
+        known = space.adopt(known)
+    teacher = teacher if stored else _constant(known)
+    if temperature != 1.0:
+        if stored:
+            raise ValueError(
+                f"{who}: temperature must be 1 for a TopKTeacher, whose log-sum-exp belongs to one temperature, got "
+                f"{temperature}. Make it with TopKTeacher.from_scores(scores / {temperature:g}, k), and divide the "
+                "student."
+            )
+        student, teacher = space.widen(student) / temperature, space.widen(teacher) / temperature
+    return _Given(student, teacher, None if rows is None else rows[..., None], space, like)
+
+
+def _logits(who: str, name: str, x: Any) -> Array:
+    """An array of floating point numbers; lists and whole numbers of NumPy become one."""
+    if isinstance(x, (list, tuple)):
+        x = np.asarray(x)
+    try:
+        space = namespace_of(x)
+    except TypeError:
+        raise TypeError(f"{who}: {name} must be an array of logits, got {type(x).__name__}.") from None
+    if not hasattr(x, "shape"):
+        raise TypeError(f"{who}: {name} must be an array of logits, got {x!r}.")
+    if space.is_floating(x):
+        return x
+    if space is NumPy and x.dtype.kind in "iu":
+        return x.astype(np.float64)
+    raise TypeError(f"{who}: {name} must be floating point, got dtype {x.dtype}.")
+
+
+def _require_one_library(who: str, space: Any, x: Array, name: str = "teacher") -> None:
+    other = namespace_of(x)
+    if other is not space and not (space.name == "JAX" and other is NumPy):  # JAX users mix them freely
+        raise TypeError(
+            f"{who}: student and {name} must come from one library, got {space.name} and {other.name}. "
+            "Convert one of them."
+        )
+
+
+def _row_mask(who: str, where: Any, rows: tuple[int, ...]) -> Array:
+    if where is None:
+        return None
+    mask = np.asarray(where) if isinstance(where, (bool, list, tuple)) else where
+    if "bool" not in str(getattr(mask, "dtype", "")):
+        kind = getattr(mask, "dtype", type(mask).__name__)
+        raise TypeError(f"{who}: where must be boolean, got {kind}. Try mask != 0.")
+    if tuple(mask.shape) != rows:
+        raise ValueError(f"{who}: where must have the shape of the rows {rows}, got {tuple(mask.shape)}.")
+    return mask
+
+
+def _require_finite(who: str, name: str, x: Array, rows: Array) -> None:
+    """Name the first row with a logit that is not finite, where values can be looked at.
+
+    The sum of all logits tells in one pass whether there is one; only then rows are looked at.
+    """
+    space = namespace_of(x)
+    total = _visible_sum(x, space)
+    if total is None or math.isfinite(total):
+        return
+    bad = _as_numpy(~space.isfinite(x))
+    if rows is not None:
+        bad = bad & _as_numpy(rows)[..., None]
+    if not bad.any():
+        return
+    *row, place = (int(i) for i in np.argwhere(bad)[0])
+    named = tuple(row) if len(row) > 1 else row[0] if row else 0
+    raise ValueError(
+        f"{who}: the {name}'s logits must be finite, got {float(x[(*row, place)])} in row {named}. "
+        "Mask the row with where; a class that is ruled out needs a low number, such as -1e4."
+    )
+
+
+def _visible_sum(x: Array, space: Any) -> float | None:
+    """The sum of all numbers; None where looking at it would wait for a device, or stop a trace."""
+    if space.name == "PyTorch":
+        import torch
+
+        if torch.compiler.is_compiling() or x.device.type != "cpu":
+            return None
+        try:
+            return float(x.detach().sum(dtype=torch.float64 if x.dtype == torch.float64 else torch.float32))
+        except RuntimeError:  # inside torch.func, or no numbers at all
+            return None
+    if space.name == "JAX":
+        from jax.core import Tracer
+
+        if isinstance(x, Tracer) or any(device.platform != "cpu" for device in x.devices()):
+            return None
+        return float(space.total(space.widen(x)))
+    with np.errstate(all="ignore"):
+        return float(x.sum())
+
+
+# ---------------------------------------------------------------------------------------- scores that can be compared
+
+
+def _canonical(given: _Given, how: str | None = "log_probabilities") -> tuple[Array, Array]:
+    """Scores of student and teacher; those of rows that do not count are 0, so that they do no harm."""
+    student, teacher = given.space.widen(given.student), given.teacher
+    stored = isinstance(teacher, TopKTeacher)
+    teacher = teacher.dense() if isinstance(teacher, TopKTeacher) else teacher
+    if given.space.name == "JAX":
+        teacher = given.space.adopt(teacher)
+    teacher = namespace_of(teacher).widen(teacher)
+    if given.where is not None:
+        student, teacher = choose(given.where, student, 0.0), choose(given.where, teacher, 0.0)
+    if how == "log_probabilities":
+        return log_probabilities(student), teacher if stored else log_probabilities(teacher)
+    if how == "teacher_maximum":
+        top = row_max(teacher)
+        return student - row_max(choose(teacher >= top, student, -math.inf)), teacher - top
+    return student, teacher
+
+
+def log_probabilities(z: Array) -> Array:
+    """Logarithms of the probabilities that logits stand for, classes on the last axis.
+
+    Examples
+    --------
+    >>> from selmatch.distillation import log_probabilities
+    >>> np.exp(log_probabilities(np.log([1.0, 2.0, 5.0])))
+    array([0.125, 0.25 , 0.625])
+    """
+    if namespace_of(z).name == "PyTorch":
+        return z.log_softmax(-1)  # in one pass
+    z = z - _constant(row_max(z))
+    return z - log(row_sum(exp(z)))
+
+
+def _constant(x: Array) -> Array:
+    """x without derivatives."""
+    space = namespace_of(x)
+    return space.constant(x) if hasattr(space, "constant") else x
+
+
+# --------------------------------------------------------------------------------------------- the front ends' losses
+
+
+def _of_log_probabilities(loss: MatchingLoss, given: _Given, *, reduction: str, **options: Any) -> Array:
+    """The loss of log-probabilities; PyTorch's front end makes them, with kernels on the way."""
+    if given.space.name == "PyTorch":
+        logits = given.student, given.teacher, given.where
+        value = _with_torch(loss, *logits, canonicalise=True, reduction=reduction, **options)
+    else:
+        value = _evaluated(loss, *_canonical(given), given, reduction=reduction, **options)
+    return given.finished(value, reduction)
+
+
+def _evaluated(loss: MatchingLoss, s_hat: Array, s: Array, given: _Given, **options: Any) -> Array:
+    """The loss of comparable scores by the front end of their library."""
+    if given.space.name == "PyTorch":
+        return _with_torch(loss, s_hat, s, given.where, canonicalise=False, **options)
+    if given.space.name == "JAX":
+        from selmatch.jax import matching_loss
+
+        return matching_loss(s_hat, s, loss, where=given.where, **options)
+    return loss(s_hat, s, where=given.where, **options)
+
+
+def _with_torch(loss: MatchingLoss, s_hat: Array, s: Any, where: Array, *, canonicalise: bool, **options: Any) -> Array:
+    from selmatch.torch import matching_loss
+
+    if _has_kernels(s_hat) and has_plain_numbers(loss):
+        return _module(loss, canonicalise, s_hat.device)(s_hat, s, where=where, **options)
+    return matching_loss(s_hat, s, loss, where=where, canonicalise=canonicalise, **options)
+
+
+def _has_kernels(student: Array) -> bool:
+    """Whether kernels may run: they belong to modules, and what is compiled fuses the formulas by itself."""
+    if not getattr(student, "is_cuda", False):
+        return False
+    import torch
+
+    return not torch.compiler.is_compiling()
+
+
+@functools.lru_cache(32)
+def _module(loss: MatchingLoss, canonicalise: bool, device: Any) -> Any:
+    from selmatch.torch import MatchingLoss as Module
+
+    return Module(loss, canonicalise=canonicalise).to(device)
+
+
+# ---------------------------------------------------------------------------------------- a loss that fits the teacher
+
+
+class Fitted(NamedTuple):
+    """A loss chosen from a teacher's batch, and the share of its probabilities that clipped classes hold there."""
+
+    loss: MatchingLoss
+    share: float
+
+
+def fitted(teacher: Any, scaling: Curve | None = None, *, share: float = 0.1, where: Any = None) -> Fitted:
+    r"""A loss for a teacher: the one to start with, from the first batch.
+
+    A scaling that is 0 below a cut-off makes all classes below it equal, but each keeps its weight in the Softmax, and
+    of a large vocabulary nearly all classes are there. Gamma is the largest one up to 1 with which they hold at most
+    ``share`` of the teacher's composite probabilities, on average over the rows of the batch. (The share of a row is
+    ``n / (n + sum e^((Q(z) - Q(cut-off)) / gamma))`` with n clipped classes and the sum over all others, where Q is
+    higher: it grows with gamma.)
+
+    Without a scaling it is a :class:`SmeLU` for log-probabilities that is 0 below a cut-off, rises over two units (a
+    factor of seven in probability) and is 1 from there on. The cut-off is log(1/V), the score of a blind guess among
+    V classes: a class counts if the teacher finds it likelier than that, and every row has such a class, unless it is
+    flat. For a :class:`TopKTeacher` that stores few classes it is higher: at the highest score that a class left out
+    may have in this batch, so that the loss is exact (:meth:`~TopKTeacher.is_exact`).
+
+    Parameters
+    ----------
+    teacher : array or TopKTeacher
+        Logits of a batch (NumPy, PyTorch or JAX), classes on the last axis, at the temperature of the training.
+    scaling : Curve, optional
+        The scaling to find gamma for; gamma is 1 if it clips nothing.
+    share : float
+        Above 0 and below 1.
+    where : boolean array, optional
+        The rows that count.
+
+    Returns
+    -------
+    Fitted
+        ``loss`` and ``share``, the share that was reached: log it, and see what it becomes with
+        :func:`clipped_share`.
+
+    Examples
+    --------
+    >>> from selmatch.distillation import fitted
+    >>> teacher = 3.0 * np.random.default_rng(0).normal(size=(64, 5000))
+    >>> loss, share = fitted(teacher)
+    >>> loss
+    MatchingLoss(CompositeSoftmax(SmeLU(c=1.0).affine(beta=-7.515625), gamma=0.566))
+    >>> round(share, 3)
+    0.1
+    """
+    who = "fitted"
+    share = number(who, "share", share, above=0.0)
+    if share >= 1.0:
+        raise ValueError(f"{who}: share must be < 1, got {share}.")
+    if scaling is None:
+        scaling = _clipping_scaling(who, teacher, where)
+    require_curve(who, "scaling", scaling)
+    clipping = _clipping(who, scaling, teacher, where)
+    least = clipping.share(0.0)
+    if least > share:
+        raise ValueError(
+            f"{who}: share must be at least {least:.3g} here, got {share:g}: in so many rows the scaling is 0 for all "
+            "classes. Choose a scaling with a lower cut-off, or store more classes."
+        )
+    gamma = _largest_gamma(clipping, share)
+    return Fitted(MatchingLoss(CompositeSoftmax(scaling, gamma=gamma)), clipping.share(gamma))
+
+
+def clipped_share(loss: Any, teacher: Any, where: Any = None) -> float:
+    """The share of the teacher's composite probabilities that classes below the cut-off hold: a number to log.
+
+    Parameters
+    ----------
+    loss : MatchingLoss, CompositeSoftmax or Curve
+        The loss, for log-probabilities; 0 is the answer for one that clips nothing.
+    teacher : array or TopKTeacher
+        Logits of a batch, classes on the last axis.
+    where : boolean array, optional
+        The rows that count.
+
+    Examples
+    --------
+    >>> from selmatch.distillation import clipped_share
+    >>> teacher = np.log([[0.7, 0.2, 0.05, 0.05]])
+    >>> round(clipped_share(CompositeSoftmax(Step().affine(beta=-2.0)), teacher), 3)
+    0.231
+    """
+    who = "clipped_share"
+    potential = _plain_softmax(who, loss)
+    return _clipping(who, potential.scaling, teacher, where).share(float(potential.gamma))
+
+
+def _plain_softmax(who: str, loss: Any) -> CompositeSoftmax:
+    """The potential of a composite Softmax loss whose classes are all alike."""
+    potential = _loss_of(who, loss).potential
+    if not isinstance(potential, CompositeSoftmax) or potential.rho is not None or potential.anchor is not None:
+        raise TypeError(f"{who}: loss must be a composite Softmax without rho and anchor, got {potential!r}.")
+    return potential
+
+
+class _Clipping(NamedTuple):
+    """A batch as far as its clipped share needs it.
+
+    ``lead`` is Q less its value below the cut-off, of all classes above it, ``row`` the row and ``copies`` the number
+    of classes of each entry; ``clipped`` counts the other classes of each row, and ``top`` is the largest lead.
+    """
+
+    lead: np.ndarray
+    row: np.ndarray
+    copies: np.ndarray
+    clipped: np.ndarray
+    top: np.ndarray
+
+    def share(self, gamma: float) -> float:
+        """The mean share of clipped classes; gamma = 0 stands for its limit."""
+        if gamma == 0.0:
+            return float(np.mean((self.top <= 0.0) & (self.clipped > 0)))
+        with np.errstate(under="ignore"):
+            ahead = np.bincount(
+                self.row,
+                weights=self.copies * np.exp((self.lead - self.top[self.row]) / gamma),
+                minlength=len(self.top),
+            )
+            behind = self.clipped * np.exp(-self.top / gamma)
+        return float(np.mean(behind / (behind + ahead)))
+
+
+def _largest_gamma(clipping: _Clipping, share: float) -> float:
+    """The largest gamma up to 1 with at most this share, in three digits."""
+    if clipping.share(1.0) <= share:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if clipping.share(middle) <= share else (low, middle)
+        if low > 0.0 and high - low < _DIGITS * low:
+            break
+    rounding = 10.0 ** (math.floor(math.log10(low)) - 2)
+    return float(f"{math.floor(low / rounding) * rounding:.3g}")
+
+
+#: what a cut-off is rounded to, upwards, so that people can read it: a power of two, whose multiples are exact
+_ROUNDED = 2.0**-7
+#: steps of a bisection, and what it has to find gamma to
+_HALVINGS, _DIGITS = 60, 1e-5
+#: scores that are looked at together
+_CHUNK = 1 << 24
+
+
+def _clipping_scaling(who: str, teacher: Any, where: Any) -> Curve:
+    """The scaling of :func:`fitted`."""
+    stored = isinstance(teacher, TopKTeacher)
+    classes = teacher.classes if stored else _logits(who, "teacher", teacher).shape[-1]
+    cut = -math.log(classes)
+    if stored and teacher.k < classes:
+        ceiling = _as_numpy(teacher.ceiling)
+        mask = _row_mask(who, where, ceiling.shape)
+        cut = float(np.max(ceiling if mask is None else ceiling[_as_numpy(mask)], initial=cut))
+    return SmeLU().affine(beta=_ROUNDED * math.ceil((cut + SmeLU().c) / _ROUNDED))
+
+
+def _clipping(who: str, scaling: Curve, teacher: Any, where: Any) -> _Clipping:
+    """The classes of a batch that a scaling clips, and by how much the others are ahead."""
+    cut = exact_below(scaling)
+    level = 0.0 if cut is None else float(scaling.primitive(cut))
+    scores, rows, copies, clipped = [], [], [], []
+    seen = 0
+    for z, tail, left in _listed_rows(who, teacher, where):
+        above, heavy = z > (-math.inf if cut is None else cut), tail > (-math.inf if cut is None else cut)
+        counts = _as_numpy(above.sum(-1))
+        numbers = np.arange(seen, seen + len(counts))
+        scores += [_as_numpy(z[above]), tail[heavy]]
+        rows += [np.repeat(numbers, counts), numbers[heavy]]
+        copies += [np.ones(counts.sum()), np.full(heavy.sum(), float(left))]
+        clipped.append(z.shape[-1] - counts + left * ~heavy)
+        seen += len(counts)
+    if seen == 0:
+        raise ValueError(f"{who}: teacher must have at least one row that counts, got none.")
+    lead, row = np.asarray(scaling.primitive(np.concatenate(scores))) - level, np.concatenate(rows)
+    top = np.full(seen, -math.inf)
+    np.maximum.at(top, row, lead)
+    top[top == -math.inf] = 0.0
+    return _Clipping(lead, row, np.concatenate(copies), np.concatenate(clipped).astype(np.float64), top)
+
+
+def _listed_rows(who: str, teacher: Any, where: Any) -> Iterator[tuple[Array, np.ndarray, int]]:
+    """The rows that count, some at a time: log-probabilities, that of each class not listed, and how many there are."""
+    stored = isinstance(teacher, TopKTeacher)
+    listed = teacher.log_probabilities if stored else _logits(who, "teacher", teacher)
+    shape = tuple(listed.shape)
+    rows = _row_mask(who, where, shape[:-1])
+    _require_finite(who, "teacher", listed, rows)
+    left = teacher.classes - teacher.k if stored else 0
+    flat, tails = listed.reshape(-1, shape[-1]), _as_numpy(teacher.tail).reshape(-1) if stored else None
+    mask = None if rows is None else rows.reshape(-1)
+    step = max(1, _CHUNK // shape[-1])
+    for start in range(0, flat.shape[0], step):
+        part = slice(start, start + step)
+        z, kept = flat[part], slice(None) if mask is None else mask[part]
+        z = _constant(z if mask is None else z[kept])
+        z = z if stored else log_probabilities(namespace_of(z).widen(z))
+        tail = np.full(z.shape[0], -math.inf) if tails is None or not left else tails[part][_as_numpy(kept)]
+        yield z, tail, left
+
+
+# ------------------------------------------------------------------------------------- what classes left out can cost
+
+
+def truncation_bound(loss: Any, student: Any, teacher: TopKTeacher) -> np.ndarray:
+    r"""How far the loss of each row can be from that of the full teacher, of which only the best classes are stored.
+
+    Of a class j that is not stored only this is known: its log-probability :math:`z_j` is at most m
+    (:attr:`TopKTeacher.ceiling`), and the probabilities of all n of them add up to the rest r. What they change in the
+    loss are two sums over them, with :math:`g(z) = e^{Q(z)/\gamma}`:
+
+    .. math:: L = H(\hat s) - \gamma \log Z - \frac{A}{Z}, \qquad
+              Z = \sum_i g(z_i) + \sum_j g(z_j), \qquad
+              A = \sum_i (\hat s_i - z_i)\, q(z_i) g(z_i) + \sum_j (\hat s_j - z_j)\, q(z_j) g(z_j)
+
+    With :math:`f` one of :math:`g`, :math:`q g` and :math:`-z q g`, each sum lies between the two sides of
+
+    .. math:: \max_\lambda \Bigl[\lambda r + n \inf_{z \le m} (f(z) - \lambda e^z)\Bigr] \;\le\;
+              \sum_j f(z_j) \;\le\; \min_\lambda \Bigl[\lambda r + n \sup_{z \le m} (f(z) - \lambda e^z)\Bigr]
+
+    (any :math:`\lambda` gives a bound), and :math:`\hat s_j` between the student's least and greatest score of these
+    classes. The bound is the greatest distance of the loss from that of the stored teacher for Z and A in their
+    intervals. The suprema are bounded on a grid: g and q g do not fall with z, and far below m,
+    :math:`-z q(z) \le 2 (Q(z/2) - Q(z))`.
+
+    Assumed are stored classes that are the best, and a scaling that is >= 0 and does not fall below m; where it is
+    negative (``Sinh``) the loss has no bound, and the answer is infinite. The rounding of stored numbers is allowed
+    for in r.
+
+    Parameters
+    ----------
+    loss : MatchingLoss, CompositeSoftmax or Curve
+        A composite Softmax without rho and anchor; a curve is a scaling.
+    student : array
+        Logits, classes on the last axis.
+    teacher : TopKTeacher
+        The stored teacher.
+
+    Returns
+    -------
+    numpy.ndarray
+        One number for each row; 0 where the loss is exact.
+
+    Examples
+    --------
+    >>> from selmatch.distillation import TopKTeacher, truncation_bound
+    >>> logits = 3.0 * np.random.default_rng(0).normal(size=(2, 500))
+    >>> for k in (5, 50, 250):
+    ...     print(truncation_bound(Exp(), logits[1], TopKTeacher.from_scores(logits[0], k)).round(6))
+    0.009755
+    0.001768
+    4e-05
+    """
+    who = "truncation_bound"
+    potential = _plain_softmax(who, loss)
+    if not isinstance(teacher, TopKTeacher):
+        raise TypeError(f"{who}: teacher must be a TopKTeacher, got {type(teacher).__name__}.")
+    given = _given(who, student, teacher, 1.0, None)
+    scores = log_probabilities(_as_numpy(given.student)).reshape(-1, teacher.classes)
+    inexact = ~_as_numpy(teacher.is_exact(potential)).reshape(-1)
+    indices, known = (_as_numpy(x).reshape(-1, teacher.k) for x in (teacher.indices, teacher.log_probabilities))
+    tail, ceiling, slack = (_as_numpy(x).reshape(-1) for x in (teacher.tail, teacher.ceiling, teacher.rounding))
+    bound = np.zeros(len(scores))
+    with np.errstate(all="ignore"):
+        for i in np.flatnonzero(inexact):
+            left = _Left(scores[i], indices[i], known[i], tail[i], min(ceiling[i], 0.0), slack[i])
+            bound[i] = _bound_of_row(potential.scaling, float(potential.gamma), left)
+    return bound.reshape(given.student.shape[:-1])
+
+
+class _Left(NamedTuple):
+    """One row: the student's scores, stored classes with their log-probabilities, and what is known of the others.
+
+    ``tail`` is what the stored teacher takes for their score, ``ceiling`` what they do not exceed, ``slack`` the
+    rounding of the probability that is left for them.
+    """
+
+    scores: np.ndarray
+    indices: np.ndarray
+    known: np.ndarray
+    tail: float
+    ceiling: float
+    slack: float
+
+
+#: no finite logit of single precision has a lower log-probability
+_FLOOR = -1e39
+#: how far below their ceiling scores of classes that are not stored are looked at closely: steps, then growing ones
+_DEPTHS = np.concatenate([np.arange(0.0, 40.0, 0.05), np.geomspace(40.0, 4e4, 200)])
+#: tries to improve a bound
+_TRIES = 40
+
+
+def _bound_of_row(q: Curve, gamma: float, row: _Left) -> float:
+    """See :func:`truncation_bound`; all e^(Q / gamma) are divided by that of the highest score."""
+    floor = np.asarray(max(_FLOOR, q.domain.low))
+    if not q(floor) >= 0.0:
+        return math.inf
+    level = float(np.max(q.primitive(np.append(row.known, row.ceiling))))
+
+    def g(z: np.ndarray) -> np.ndarray:
+        return np.exp((q.primitive(z) - level) / gamma)
+
+    z, tail = row.known, np.asarray(row.tail)
+    kept, lean = float(g(z).sum()), float(np.sum((row.scores[row.indices] - z) * q(z) * g(z)))
+    others = np.delete(row.scores, row.indices)
+    stored = _loss_part(
+        gamma, kept + len(others) * float(g(tail)), lean + float(q(tail) * g(tail) * np.sum(others - tail))
+    )
+    rest = max(1.0 - float(np.exp(z).sum()), 0.0)
+    edges = np.maximum(row.ceiling - _DEPTHS, floor)
+    cells = _Cells(edges, len(others), max(rest - row.slack, 0.0), rest + row.slack)
+    parts = g(edges)
+    links = q(edges) * parts
+    deepest = _deepest_product(q, gamma, float(edges[-1]), float(q.primitive(floor)), level)
+    partition = cells.sums(np.append(parts[1:], g(floor)), parts)
+    link = cells.sums(np.append(links[1:], 0.0), links)
+    product = cells.sums(np.append(-edges[:-1] * links[1:], 0.0), np.append(-edges[1:] * links[:-1], deepest))
+    low, high = kept + partition[0], kept + partition[1]
+    least, most = lean + product[0] + others.min() * link[1], lean + product[1] + others.max() * link[0]
+    above = _loss_part(gamma, min(max(least / gamma, low), high), least)
+    below = min(_loss_part(gamma, low, most), _loss_part(gamma, high, most))
+    return max(above - stored, stored - below, 0.0)
+
+
+def _loss_part(gamma: float, partition: float, lean: float) -> float:
+    """The part of the loss that depends on the teacher; it rises until partition = lean / gamma, then falls."""
+    return -gamma * math.log(partition) - lean / partition
+
+
+def _deepest_product(q: Curve, gamma: float, z: float, bottom: float, level: float) -> float:
+    """At least the largest -x q(x) g(x) of all x <= z < 0, where -x q(x) <= 2 (Q(x/2) - Q(x))."""
+    half, here = float(q.primitive(np.asarray(0.5 * z))), float(q.primitive(np.asarray(z)))
+    bounded = 2.0 * (half - bottom) * math.exp((here - level) / gamma)
+    fall = max(half - here, gamma)  # (half - Q) e^(Q / gamma) is largest at Q = half - gamma
+    return min(bounded, 2.0 * fall * math.exp((half - fall - level) / gamma))
+
+
+class _Cells(NamedTuple):
+    """Intervals of scores, from the ceiling down without end, for ``classes`` that hold the rest together."""
+
+    edges: np.ndarray
+    classes: int
+    least: float
+    most: float
+
+    def sums(self, low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
+        """Bounds of the sum of a function over the classes, from its bounds on each interval."""
+        return -self._largest(-low), self._largest(high)
+
+    def _largest(self, high: np.ndarray) -> float:
+        """The least lambda r + n sup (f(z) - lambda e^z) that a bisection over lambda, the price, comes across."""
+        far = np.exp(self.edges)
+        near = np.append(far[1:], 0.0)
+        share = 0.5 * (self.least + self.most) / self.classes
+        spread = float(high.max() - high.min())
+        # slopes of the least concave function above ``high`` at ``share`` lie between these
+        lowest, highest = -spread / max(far[0] - share, 1e-6 * far[0]), spread / max(share, 1e-300)
+        best, price = math.inf, 0.0
+        for _ in range(_TRIES):
+            gain = high - np.minimum(price * near, price * far)
+            place = int(np.argmax(gain))
+            best = min(best, max(price * self.least, price * self.most) + self.classes * float(gain[place]))
+            if near[place] > share:  # at this price every class would take more than there is
+                lowest = price
+            else:
+                highest = price
+            price = 0.5 * (lowest + highest)
+        return best
+
+
+def _as_numpy(x: Any) -> Any:
+    """Numbers as a NumPy array, floating point ones in double precision; what is no array as it is."""
+    if hasattr(x, "detach"):
+        x = x.detach().cpu()
+        x = (x.double() if x.is_floating_point() else x).numpy()
+    if not hasattr(x, "dtype"):
+        return x
+    x = np.asarray(x)
+    return x.astype(np.float64, copy=False) if x.dtype.kind not in "biu" else x
