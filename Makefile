@@ -19,11 +19,12 @@ ifdef PIP_INDEX_URL
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 
-.PHONY: help demo tour paper docs screenshots test test-full test-slow fuzz bench gpu-test gpu-bench lint types clean
+.PHONY: help demo tour examples paper docs screenshots test test-full test-slow fuzz bench gpu-test gpu-bench lint types clean
 
 help:
 	@echo "make demo       compares losses on real visits to a shop, and writes a report"
 	@echo "make tour       a short tour of a loss in the terminal, with one picture"
+	@echo "make examples   five applications, each with a table against the usual loss"
 	@echo "make paper      every figure, table and claim of the paper, in paper_output"
 	@echo "make docs       the documentation, in docs/_build/html"
 	@echo "make screenshots  pictures of the report, the paper and the documentation (needs chromium)"
@@ -47,6 +48,9 @@ demo: $(DEMO)
 
 tour: $(DEMO)
 	@$(BIN)/python examples/tour.py
+
+examples: $(VENV)/.dev
+	@for name in ranking retrieval distillation preferences dwell_time; do $(BIN)/python examples/$$name.py || exit 1; done
 
 paper: $(DEMO)
 	@$(BIN)/selmatch paper paper_output

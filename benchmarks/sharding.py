@@ -27,7 +27,7 @@ GATHERED, BYTES = (4, 5), 4
 ROWS, SCORE_BYTES = 8192, 2
 #: GPUs that share the classes, and groups of them with rows of their own
 SPLITS = ((8, 1), (8, 8), (64, 1), (8, 32), (64, 4), (8, 128), (64, 16), (1024, 1))
-VOCABULARIES = (32_000, 128_256, 262_144, 1_048_576)
+VOCABULARIES = {"32k": 32_000, "128k": 128_256, "262k": 262_144, "1M": 1_048_576}
 #: scores that formulas work on at once on a device, and how many arrays of them there are
 CHUNK, ARRAYS = 1 << 24, 30
 
@@ -48,18 +48,14 @@ def memory_bytes(classes: int, group: int) -> int:
 
 def table() -> str:
     """The table of docs/distributed.md."""
-    vocabularies = " | ".join(f"{classes:,}" for classes in VOCABULARIES)
     lines = [
-        f"| GPUs | classes x rows | rows in all | collectives | received, MB | {vocabularies} |",
-        "|---|---|---|---|---|" + "---|" * len(VOCABULARIES),
+        f"| GPUs = classes x rows | MB received | {' | '.join(f'GB, {name}' for name in VOCABULARIES)} |",
+        "|---|---|" + "---|" * len(VOCABULARIES),
     ]
     for group, groups in ((1, 1), *SPLITS):
-        memory = " | ".join(f"{memory_bytes(classes, group) / 1e9:.1f}" for classes in VOCABULARIES)
-        collectives = f"{2 if group > 1 else 0} + {int(groups > 1)}"
-        lines.append(
-            f"| {group * groups:,} | {group:,} x {groups} | {ROWS * groups:,} | {collectives} "
-            f"| {received_bytes(group) / 1e6:.1f} | {memory} |"
-        )
+        memory = " | ".join(f"{memory_bytes(classes, group) / 1e9:.1f}" for classes in VOCABULARIES.values())
+        split = f"{group * groups:,} = {group:,} x {groups}"
+        lines.append(f"| {split} | {received_bytes(group) / 1e6:.1f} | {memory} |")
     return "\n".join(lines)
 
 

@@ -1,9 +1,10 @@
 """Distillation: a small language model learns from a larger one, both trained here on text that the script makes up.
 
 Hidden states say words by Zipf's law; the student has a tenth of the teacher's parameters. Forward KL, reverse KL and
-the Jensen-Shannon divergence against selective losses that leave out what the teacher finds unlikely. These need only
-the teacher's best words: the last row has stored 100 of 300, and must come out as if it had all. Perplexity of new
-text, and agreement with the teacher at the top.
+the Jensen-Shannon divergence against selective losses that leave out what the teacher finds unlikely. Their gamma
+is fitted so that words left out hold little of the composite probabilities, or 1, so that they keep their weight. These
+losses need only the teacher's best words: the last row has stored 100 of 300, and must come out as the row before it.
+Perplexity of new text, and agreement with the teacher at the top.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from experiment import Measure, Results, Scores, mean_correlation, run
 from scipy.stats import spearmanr
 from torch.nn.functional import cross_entropy
 
+from selmatch import CompositeSoftmax
 from selmatch.distillation import distillation_loss, fitted, forward_kl, jensen_shannon, reverse_kl
 from selmatch.sparse_teachers import TopKTeacher
 
@@ -84,14 +86,15 @@ def losses(taught: torch.Tensor) -> dict[str, Loss]:
     """Losses of students for the teacher's logits of all rows."""
     stored = TopKTeacher.from_scores(taught, STORED)
     # from all rows, not from a first batch: then no row has a word above the cut-off that is not stored
-    selective, wider = fitted(stored).loss, fitted(stored, share=0.3).loss
+    sharp = fitted(stored).loss
+    even = CompositeSoftmax(sharp.potential.scaling, gamma=1.0)
     return {
         "forward KL": lambda logits, rows: forward_kl(logits, taught[rows]),
         "reverse KL": lambda logits, rows: reverse_kl(logits, taught[rows]),
         "Jensen-Shannon": lambda logits, rows: jensen_shannon(logits, taught[rows]),
-        "selective": lambda logits, rows: distillation_loss(logits, taught[rows], selective),
-        "selective, share 0.3": lambda logits, rows: distillation_loss(logits, taught[rows], wider),
-        "selective, stored": lambda logits, rows: distillation_loss(logits, stored_rows(stored, rows), selective),
+        "selective, fitted": lambda logits, rows: distillation_loss(logits, taught[rows], sharp),
+        "selective, gamma 1": lambda logits, rows: distillation_loss(logits, taught[rows], even),
+        "selective, stored": lambda logits, rows: distillation_loss(logits, stored_rows(stored, rows), even),
     }
 
 

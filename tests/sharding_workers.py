@@ -312,6 +312,25 @@ def check_a_mistake_of_one_process_is_an_error_on_all(rank, size):
         sharded_matching_loss(a, b[:, :-1] if last else b, LOSS, group=group)
     with raises(Exception, "where must have the shape" if last else "an error on rank"):
         sharded_matching_loss(a, b, LOSS, group=group, where=torch.ones(5 if last else 6, 1, dtype=torch.bool))
+    rows = torch.ones(6, dtype=torch.float64)
+    for wrong, said in (
+        ({"weights": rows[:5]}, "weights must have the shape"),
+        ({"weights": "x"}, "weights must be a tensor"),
+        ({"student": a.numpy()}, "student must be a tensor"),
+        ({"student": a.numpy(), "teacher": b.numpy()}, "student must be a tensor"),
+        ({"loss": sm.Exp()}, "loss must be a composite Softmax loss"),
+        ({"reduction": "avg"}, "reduction must be"),
+        ({"num_items": torch.ones(3)}, "num_items must be one real number"),
+        ({"canonicalise": torch.ones(2)}, "ambiguous"),
+    ):
+        given = {"student": a, "teacher": b, "loss": LOSS, "weights": rows, "group": group} | (wrong if last else {})
+        with raises(Exception, said if last else f"an error on rank {size - 1} of the group"):
+            sharded_matching_loss(given.pop("student"), given.pop("teacher"), given.pop("loss"), **given)
+    cooler = sm.CompositeSoftmax(LOSS.scaling, gamma=0.25)
+    with raises(ValueError, "loss (but for rho) and reduction must be the same", "here, and others on rank"):
+        sharded_matching_loss(a, b, cooler if last else LOSS, group=group)
+    with raises(ValueError, "reduction must be the same", "'sum'" if last else "'mean'"):
+        sharded_matching_loss(a, b, LOSS, group=group, reduction="sum" if last else "mean")
     with raises(ValueError, "as many rows", "6, 5" if size == 2 else "6, 6, 6, 5"):
         sharded_matching_loss(a[: 5 if last else 6], b[: 5 if last else 6], LOSS, group=group)
     with raises(ValueError, "precision", "32, 64" if size == 2 else "32, 32, 32, 64"):

@@ -423,6 +423,62 @@ def test_numbers_and_lists_give_python_numbers():
     assert isinstance(dpo()(np.array([0.5])), np.float64)
 
 
+def test_lists_go_with_the_library_of_the_others(array):
+    margins, there, weights = np.array([0.5, -2.0, 1.0]), [True, False, True], [1.0, 2.0, 3.0]
+    given, zeros = array(margins), array(np.zeros(3))
+    results = {
+        "targets": (
+            conservative_dpo(0.1)(given, [0.5, 0.6, 0.7], where=there, weights=weights),
+            conservative_dpo(0.1)(margins, np.array([0.5, 0.6, 0.7]), where=np.array(there), weights=np.array(weights)),
+        ),
+        "lengths": (
+            log_ratio_margins(given, zeros, lengths=([1, 2, 4], [3, 4, 5])),
+            log_ratio_margins(margins, np.zeros(3), lengths=(np.array([1, 2, 4]), np.array([3, 4, 5]))),
+        ),
+        "margins": (
+            reward_loss(given, zeros, selective(), margins=[1.0, 2.0, 3.0], where=there),
+            reward_loss(margins, np.zeros(3), selective(), margins=np.array([1.0, 2.0, 3.0]), where=np.array(there)),
+        ),
+        "where": (displacement(given, zeros, where=there).chosen_log_ratio, 0.75),
+        "lists": (
+            listwise_preference(given, [3.0, 1.0, 2.0], sm.Exp(), where=there),
+            listwise_preference(margins, np.array([3.0, 1.0, 2.0]), sm.Exp(), where=np.array(there)),
+        ),
+    }
+    for name, (ours, expected) in results.items():
+        np.testing.assert_allclose(np.asarray(ours), expected, rtol=1e-12, err_msg=name)
+    assert type(results["lengths"][0]) is type(given)
+
+
+def test_illegal_targets_may_stand_behind_a_mask():
+    margins, targets, there = torch.tensor([1.0, 3.0]), torch.tensor([0.5, 1.2]), torch.tensor([True, False])
+    close(dpo()(margins, targets, where=there), dpo()(1.0, 0.5))
+
+
+def test_numbers_beside_tensors_compile_whole(compiled):
+    chosen, rejected = torch.tensor([1.0, 3.0]), torch.tensor([0.5, -1.0])
+
+    def call(chosen, rejected):
+        margins = log_ratio_margins(chosen, rejected, lengths=(3, 4))
+        return dpo()(margins, 0.7) + reward_loss(chosen, rejected, selective(), margins=1)
+
+    close(compiled(call)(chosen, rejected), call(chosen, rejected))
+
+
+def test_gradients_reach_a_beta_beside_numbers_and_lists():
+    for chosen, rejected in ((-1.0, -3.0), ([-1.0], [-3.0])):
+        beta = torch.tensor(0.1, requires_grad=True)
+        log_ratio_margins(chosen, rejected, beta=beta).sum().backward()
+        assert beta.grad.item() == pytest.approx(2.0)
+
+
+def test_the_least_sharpness_is_a_straight_line(array):
+    line = selective(0.5 / 2.0 * sm.Identity().capped(-4.0, 4.0), target_margin=2.0)
+    flat = selective(target_margin=2.0, sharpness=1e-8)
+    close(flat(array(MARGINS), reduction="none"), line(MARGINS, reduction="none"))
+    close(flat(torch.tensor(MARGINS).float(), reduction="none"), line(MARGINS, reduction="none"))
+
+
 def test_the_module_loads_no_framework():
     code = "import sys, selmatch.alignment; print(*{name.partition('.')[0] for name in sys.modules})"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
@@ -463,6 +519,14 @@ def test_graded_margins_are_reached_where_a_link_is_given(array):
     assert losses[2] == pytest.approx(sm.MatchingLoss(link)(-1.0, 2.0), rel=1e-12)
     by_loss = reward_loss(chosen, rejected, selective(link, one_sided=False), margins=graded, reduction="none")
     np.testing.assert_array_equal(np.asarray(by_loss), losses)
+
+
+def test_one_margin_goes_for_all_pairs(array):
+    chosen, rejected = np.array([1.0, 3.0, -2.0]), np.zeros(3)
+    for loss in (None, selective(), ipo(0.3), sm.Sinh().capped(-4.0, 4.0)):
+        each = reward_loss(chosen, rejected, loss, margins=np.full(3, 2.0), reduction="none")
+        one = reward_loss(array(chosen), array(rejected), loss, margins=2, reduction="none")
+        np.testing.assert_allclose(np.asarray(one), each, rtol=1e-12)
 
 
 # ---------------------------------------------------------------------------------------------------------------- lists
@@ -599,6 +663,7 @@ ONES, NAN = np.ones(3), np.array([0.0, np.nan, 1.0])
         (lambda: ipo(0.0), ValueError, r"ipo: beta must be > 0, got 0\.0"),
         (lambda: selective(target_margin=5.0), ValueError, r"target_margin must be at most cap = 4\.0, got 5\.0"),
         (lambda: selective(sharpness=30.0), ValueError, r"sharpness \* cap must be at most 80, got 120"),
+        (lambda: selective(sharpness=1e-200), ValueError, "sharpness must be at least 1e-8, got 1e-200"),
         (lambda: selective(sm.Sinh(), cap=3.0), ValueError, "sharpness and cap must be left out"),
         (lambda: selective(target_margin=-1.0), ValueError, "target_margin must be > 0"),
         (lambda: log_ratio_margins(ONES, ONES, beta=-1.0), ValueError, r"beta must be > 0, got -1\.0"),
@@ -606,6 +671,10 @@ ONES, NAN = np.ones(3), np.array([0.0, np.nan, 1.0])
         (lambda: log_ratio_margins(ONES, ONES[:, None]), ValueError, r"got \(3, 1\)"),
         (lambda: log_ratio_margins(ONES, ONES, ONES), TypeError, "reference_rejected must be given"),
         (lambda: log_ratio_margins(ONES, ONES, lengths=ONES), TypeError, "lengths must be a pair"),
+        (lambda: log_ratio_margins(ONES, ONES, lengths=(-5, 3)), ValueError, r"lengths\[0\] must be >= 0, got -5"),
+        (lambda: log_ratio_margins(jnp.ones(3), jnp.ones(3), lengths=(5, -3)), ValueError, r"lengths\[1\] must be >="),
+        (lambda: log_ratio_margins(torch.ones(2), torch.ones(2), lengths=(1, [3, -2])), ValueError, "-2.0 at index 1"),
+        (lambda: log_ratio_margins(ONES, ONES, beta=torch.tensor(0.1)), TypeError, "beta from PyTorch"),
         (lambda: log_ratio_margins(NAN, ONES), ValueError, "log_ratio_margins: chosen .* got nan at index 1"),
         (lambda: log_ratio_margins(*map(torch.tensor, (ONES, NAN))), ValueError, "rejected .* got nan at index 1"),
         (lambda: log_ratio_margins(ONES, torch.tensor(ONES)), TypeError, "arrays must come from one library"),
@@ -613,7 +682,13 @@ ONES, NAN = np.ones(3), np.array([0.0, np.nan, 1.0])
         (lambda: dpo()(NAN), ValueError, "PreferenceLoss: margins must be finite, got nan at index 1"),
         (lambda: dpo().grad(torch.tensor([[0.0, math.inf]])), ValueError, r"Loss.grad: margins .* index \(0, 1\)"),
         (lambda: ipo(0.1)(ONES, np.ones((2, 3))), ValueError, r"targets must .* of margins \(3,\), got \(2, 3\)"),
-        (lambda: dpo()(ONES, ONES + 1.0), ValueError, "the range of the link"),
+        (lambda: dpo()(ONES, ONES + 1.0), ValueError, "PreferenceLoss: targets must lie in .*, the range of the link"),
+        (lambda: dpo()(torch.ones(2), 1.2), ValueError, r"PreferenceLoss: targets must lie in \(0, 1\), .* got 1\.2"),
+        (lambda: dpo()(jnp.ones(2), -0.2), ValueError, r"PreferenceLoss: targets must lie in \(0, 1\), .* got -0\.2"),
+        (lambda: dpo().grad(torch.ones(2), torch.tensor([0.5, 1.5])), ValueError, "grad: targets .* 1.5 at index 1"),
+        (lambda: PreferenceLoss(sm.Log(), 1.0)(torch.ones(2), -1.0), ValueError, "targets must lie inside"),
+        (lambda: dpo()(torch.ones(2), where=[1, 0]), TypeError, "where must be boolean, got dtype int64"),
+        (lambda: dpo()([1.0, 2.0], where=torch.ones(2) > 0.0), TypeError, "margins must be .* got a list"),
         (lambda: dpo()(ONES, where=np.ones(2, dtype=bool)), ValueError, "shapes must broadcast"),
         (lambda: dpo()(ONES, reduction="max"), ValueError, "reduction must be"),
         (lambda: reward_loss(ONES, NAN), ValueError, "reward_loss: rejected must be finite"),
@@ -623,6 +698,7 @@ ONES, NAN = np.ones(3), np.array([0.0, np.nan, 1.0])
         (lambda: listwise_preference(1.0, 2.0, sm.Sinh()), ValueError, "answers of a list on the last axis"),
         (lambda: listwise_preference(ONES, ONES, sm.Sinh(), baseline="median"), ValueError, "baseline must be"),
         (lambda: listwise_preference(ONES, ONES, sm.Sinh(), beta=0.0), ValueError, "beta must be > 0"),
+        (lambda: listwise_preference(ONES, ONES, sm.Exp(), beta=torch.tensor(0.1)), TypeError, "beta from PyTorch"),
         (lambda: listwise_preference(ONES, NAN, sm.Sinh()), ValueError, "rewards must be finite, got nan at index 1"),
         (lambda: displacement(ONES, NAN), ValueError, "reference_chosen must be finite"),
         (lambda: displacement(ONES, ONES, ONES), TypeError, "reference_rejected must be given"),

@@ -421,3 +421,15 @@ def test_gradients_far_away_are_differences_of_links(scaling, dtype):
         tolerance = {np.float32: 3e-6, np.float64: 1e-13}[dtype]
         # probabilities themselves are known to eps |Q|: here they are 0, 1/2, 1/3 or 1
         np.testing.assert_allclose(gradient, softmax.link(s_hat) - softmax.link(s), rtol=tolerance, atol=0)
+
+
+@pytest.mark.parametrize("low", [-1e2, -1e4, -1e9, -3e38])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_class_that_the_teacher_rules_out_leaves_the_others_exact(low, dtype):
+    s_hat, s = np.array([[0.3, -2.0, 1.0]], dtype), np.array([[0.0, -1.0, low]], dtype)
+    loss = sm.MatchingLoss(sm.CompositeSoftmax())
+    p, q = (np.exp(z - np.logaddexp.reduce(z)) for z in (s[0].astype(float), s_hat[0].astype(float)))
+    expected = np.sum(p[:2] * np.log(p[:2] / q[:2]))
+    tolerance = 8 * float(np.finfo(dtype).eps)
+    assert loss(s_hat, s, reduction="none")[0] == pytest.approx(expected, rel=tolerance)
+    np.testing.assert_allclose(loss.grad(s_hat, s)[0], q - p, rtol=0, atol=tolerance)

@@ -1,9 +1,13 @@
 """Classes and rows split over processes: the numbers of one process, on two and on four; and mistakes."""
 
+import gc
 import json
 import math
 import runpy
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import pytest
 import sharding_workers
@@ -98,10 +102,42 @@ def test_it_may_be_called_in_compiled_code(group):
 def test_what_was_agreed_on_is_not_looked_at_again_on_a_device(group, monkeypatch):
     """Looking at a device's numbers means to wait for it; that all is well is known from the first time."""
     student, teacher = scores()
-    agreed = {(group.group_name, 0, 6, 64, 1)}
-    monkeypatch.setattr(sharding, "_AGREED", agreed)
+    agreed = (sharding._Asked.checked(LOSS, True, "mean", None).fingerprint, 6, 64, 1)
+    monkeypatch.setattr(sharding, "_AGREED", WeakKeyDictionary({group: {agreed}}))
     monkeypatch.setattr(torch.Tensor, "tolist", lambda self: pytest.fail("waits"))
     assert sharded_matching_loss(student, teacher, LOSS, group=group) > 0.0
+
+
+def test_agreements_go_with_their_group():
+    """A later group has the same name, and other processes."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    world = dist.group.WORLD
+    assert world is not None
+    sharding._AGREED[world] = {(1, 6, 64, 1)}
+    del world
+    assert len(sharding._AGREED) == 1
+    dist.destroy_process_group()
+    gc.collect()
+    assert not sharding._AGREED
+
+
+def test_a_fingerprint_is_that_of_the_loss_and_not_of_a_place_in_memory():
+    def fingerprint(loss, reduction="mean"):
+        return sharding._Asked.checked(loss, True, reduction, None).fingerprint
+
+    @dataclass(frozen=True)
+    class Shifted(type(sm.Exp())):
+        shift: Callable = field(default=lambda x: x)
+
+    here, there = (sm.CompositeSoftmax(Shifted(lambda x: x)) for _ in range(2))
+    assert repr(here) != repr(there)
+    assert fingerprint(here) == fingerprint(there)
+    biased = sm.CompositeSoftmax(LOSS.scaling, LOSS.gamma, rho=(1.0, 2.0))
+    assert fingerprint(biased) == fingerprint(LOSS) == fingerprint(sm.MatchingLoss(LOSS))
+    others = [*POTENTIALS.values(), sm.CompositeSoftmax(LOSS.scaling, LOSS.gamma * (1.0 + 1e-15))]
+    found = {fingerprint(loss) for loss in others} | {fingerprint(LOSS, "sum")}
+    assert len(found) == len(others) + 1
+    assert all(0 < number < 2**63 for number in found)
 
 
 # ------------------------------------------------------------------------------------------------------------- mistakes
@@ -134,7 +170,14 @@ def bad_calls():
             ValueError,
             r"where must .*got \(6,\). Whole rows: mask\[..., None",
         ),
-        ({"weights": torch.ones(5)}, ValueError, "weights"),
+        ({"weights": torch.ones(5)}, ValueError, r"weights must have the shape \(6,\) of the rows, got \(5,\)"),
+        ({"weights": torch.ones(6, 13)}, ValueError, r"weights must have the shape \(6,\) of the rows, got \(6, 13\)"),
+        ({"weights": "x"}, TypeError, "weights must be a tensor of real numbers, got str"),
+        ({"weights": 1j * torch.ones(6)}, TypeError, "weights must .*got dtype torch.complex64"),
+        ({"weights": torch.ones(6, device="meta")}, ValueError, "weights must be on cpu as student is, got meta"),
+        ({"num_items": torch.ones(3)}, ValueError, r"num_items must be one real number .*got .*shape \(3,\)"),
+        ({"num_items": torch.tensor(True)}, ValueError, "num_items must be one real number .*got dtype torch.bool"),
+        ({"num_items": "x"}, TypeError, "num_items must be a number, got 'x'"),
         ({"reduction": "median"}, ValueError, "reduction must be 'mean', 'sum' or 'none'"),
         ({"reduction": "sum", "num_items": 3}, ValueError, "num_items must go with reduction='mean'"),
     ]
@@ -168,4 +211,5 @@ def test_the_page_has_the_table_of_the_benchmark():
     root = Path(__file__).parent.parent
     table = runpy.run_path(str(root / "benchmarks" / "sharding.py"))["table"]()
     assert len(table.splitlines()) > 8
+    assert max(map(len, table.splitlines())) < 100
     assert table in (root / "docs" / "distributed.md").read_text(encoding="utf-8")

@@ -164,3 +164,20 @@ def test_the_ceiling_allows_for_the_rounding_of_what_is_stored():
     z = torch.tensor([[100.0, 90.0, 80.0]])
     teacher = TopKTeacher.from_scores(z.bfloat16(), k=1)
     assert teacher.ceiling[0] >= z.log_softmax(-1)[0, 1]
+
+
+def test_no_gradient_flows_to_the_teacher():
+    logits = torch.randn(3, 20, generator=torch.manual_seed(0), requires_grad=True)
+    best, indices = logits.topk(4)
+    teacher = TopKTeacher(indices, best, logits.logsumexp(-1), 20)
+    assert not any(z.requires_grad for z in (teacher.log_probabilities, teacher.tail, teacher.log_sum_exp))
+
+
+def test_the_ceiling_allows_for_rounding_of_the_least_stored_score():
+    for seed in range(50):
+        scores = torch.randn(1, 200, generator=torch.manual_seed(seed))
+        scores = torch.cat((scores, scores.sort().values[:, -40:-30]), dim=-1)  # ties
+        teacher = TopKTeacher.from_scores(scores, 30)
+        left_out = torch.ones_like(scores, dtype=torch.bool).scatter(-1, teacher.indices, False)
+        exact = scores.double().log_softmax(-1)[left_out]
+        assert exact.max() <= teacher.ceiling.item()

@@ -254,13 +254,37 @@ def test_records_of_a_file_are_the_same_batch(tmp_path):
             by_number.append({**plain, "teacher_records": list(writer.write(scores))})
     expected = TeacherCollator(padding_collator())(examples)
     batch = TeacherCollator(padding_collator(), TeacherReader(tmp_path / "teacher"))(by_number)
-    there = batch["attention_mask"] == 1
+    needed = torch.nn.functional.pad(batch["labels"][:, 1:] != -100, (0, 1))
     known = [
         TopKTeacher(z["teacher_indices"], z["teacher_scores"], z["teacher_log_sum_exp"], len(VOCABULARY))
         for z in (expected, batch)
     ]
-    assert torch.equal(known[0].indices[there], known[1].indices[there])
-    torch.testing.assert_close(known[0].log_probabilities[there], known[1].log_probabilities[there])
+    assert torch.equal(known[0].indices[needed], known[1].indices[needed])
+    torch.testing.assert_close(known[0].log_probabilities[needed], known[1].log_probabilities[needed])
+
+
+def test_a_record_is_needed_where_the_next_label_counts(tmp_path):
+    ids = [3, 4, 5, 6]
+    with TeacherWriter(tmp_path / "teacher", classes=len(VOCABULARY), k=K) as writer:
+        writer.write(TopKTeacher.from_scores(teacher_logits(ids), K))
+    collate = TeacherCollator(padding_collator(), TeacherReader(tmp_path / "teacher"))
+    example = {"input_ids": ids, "labels": [-100, -100, 5, 6]}
+    batches = [collate([{**example, "teacher_records": records}]) for records in ([0, 1, 2, 3], [-1, 1, 2, 999])]
+    for name in ("teacher_indices", "teacher_scores", "teacher_log_sum_exp"):
+        assert torch.equal(batches[0][name][:, 1:3], batches[1][name][:, 1:3])
+    with pytest.raises(ValueError, match="example 0 of the batch must have a record >= 0 at token 1, got -1"):
+        collate([{**example, "teacher_records": [-1, -1, 2, 3]}])
+
+
+def test_whole_numbers_are_not_rounded_to_half_precision():
+    loss = compute_loss_func(sm.Identity())
+    outputs = SequenceClassifierOutput(logits=torch.tensor([[1000.0]], dtype=torch.bfloat16))
+    assert float(loss(outputs, torch.tensor([1003]))) == pytest.approx(4.5)
+
+
+def test_modules_of_others_are_refused():
+    with pytest.raises(TypeError, match=r"compute_loss_func: a module must be .* got MSELoss"):
+        compute_loss_func(torch.nn.MSELoss())
 
 
 def train_with_stored_teacher(folder, batch, accumulated, loss=CLIPPING, **options):

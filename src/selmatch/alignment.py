@@ -8,7 +8,7 @@ PyTorch and JAX.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -76,42 +76,98 @@ class _Pairs:
         # without a mask everything: compared on the device, since a 1 from here would have to be waited for
         return self.space.cast((x == x) | (x != x) if self.present is None else self.present, x)
 
+    def options(self, who: str, weights: Any, reduction: str, num_items: Any) -> dict[str, Any]:
+        """The options of a loss of the core, lists as arrays of the library of the pairs."""
+        if _is_list(weights) and self.space is not NumPy:
+            like = next(iter(self.arrays.values()))
+            weights = _adopted(who, "weights", _converted(who, "weights", weights), self.space, like)
+        return {"where": self.present, "weights": weights, "reduction": reduction, "num_items": num_items}
+
     def for_core(self, x: Array) -> Any:
         """What the core shall take for what the user gave: it answers numbers and lists with Python numbers."""
         return x.tolist() if self.listed else x
 
 
-def _pairs(who: str, given: Mapping[str, Any], present: Any = None) -> _Pairs:
-    """Arrays of the shape of the first; numbers go with all shapes. Values that are not finite are an error."""
+def _pairs(who: str, given: Mapping[str, Any], present: Any = None, **beside: Any) -> _Pairs:
+    """Arrays of the shape of the first; numbers go with all shapes. Values that are not finite are an error.
+
+    Lists become arrays of the library of the others, to which ``beside`` (parameters by name) belong too.
+    """
+    beside = {name: x for name, x in beside.items() if hasattr(x, "dtype")}
+    plain = not beside and all(map(is_number, given.values()))
+    listed = not beside and all(is_number(x) or _is_list(x) for x in given.values())
     arrays = {name: _converted(who, name, x) for name, x in given.items()}
-    present = _converted(who, "where", present)
-    space: Any = _common_space(who, {**arrays, "where": present})
+    mask = _converted(who, "where", present)
+    lists = {name for name, x in {**given, "where": present}.items() if _is_list(x)}
+    settled = {name: x for name, x in {**arrays, "where": mask, **beside}.items() if name not in lists}
+    space: Any = _common_space(who, settled)
+    if space.name == "NumPy":
+        lists, settled = set(), arrays
     if space.name == "JAX":
-        arrays = {name: space.adopt(x) if isinstance(x, np.ndarray) else x for name, x in arrays.items()}
-        present = space.adopt(present) if isinstance(present, np.ndarray) else present
-    plain = all(map(is_number, given.values()))
-    listed = all(is_number(x) or isinstance(x, (list, tuple)) for x in given.values())
-    like = next((x for x in arrays.values() if not is_number(x) and space.is_floating(x)), None)
+        arrays = {n: space.adopt(x) if isinstance(x, np.ndarray) and n not in lists else x for n, x in arrays.items()}
+        mask = space.adopt(mask) if isinstance(mask, np.ndarray) else mask
+        settled = {name: arrays.get(name, x) for name, x in settled.items() if name != "where"}
+    like = next((x for x in settled.values() if x is not None and not is_number(x) and space.is_floating(x)), None)
     like = None if like is None else space.widen(like)
+    arrays = {name: _adopted(who, name, x, space, like) if name in lists else x for name, x in arrays.items()}
     arrays = {name: _as_float(who, name, x, space, like) for name, x in arrays.items()}
-    first, shape = next((name, tuple(x.shape)) for name, x in arrays.items() if plain or not is_number(given[name]))
+    lead = next(iter(arrays.values()))
+    if "where" in lists and space.name != "JAX" and mask.dtype == bool:
+        mask = _adopted(who, "where", mask, space, lead) != 0
+    first, shape = next(
+        ((name, tuple(x.shape)) for name, x in arrays.items() if not is_number(given[name])), ("all", tuple(lead.shape))
+    )
     for name, x in arrays.items():
         if tuple(x.shape) != shape and not is_number(given[name]):
             raise ValueError(f"{who}: {name} must have the shape of {first} {shape}, got {tuple(x.shape)}.")
-    present = _mask(who, present, shape, space, next(iter(arrays.values())), False)
+    mask = _mask(who, mask, shape, space, lead, False)
     for name, x in arrays.items():
-        _require_finite(who, name, x, space, present)
-    if present is not None:
-        arrays = {name: where(present, x, 0.0) for name, x in arrays.items()}
-    return _Pairs(arrays, space, present, plain, listed)
+        _require_finite(who, name, x, space, mask)
+    if mask is not None:
+        arrays = {name: where(mask, x, 0.0) for name, x in arrays.items()}
+    return _Pairs(arrays, space, mask, plain, listed)
+
+
+def _is_list(x: Any) -> bool:
+    return isinstance(x, (list, tuple))
+
+
+def _adopted(who: str, name: str, x: np.ndarray, space: Any, like: Array) -> Array:
+    """The numbers of a list as an array like ``like``, of another library than NumPy."""
+    if like is None and space.name == "JAX":
+        return space.adopt(x)
+    if like is None:
+        raise TypeError(
+            f"{who}: {name} must be a floating point array of {space.name}, as the others are of {space.name}, "
+            "got a list. Convert it."
+        )
+    return space.like(_as_float(who, name, x, NumPy), like)
+
+
+def _seen(x: Array, space: Any) -> Any:
+    """The values as a NumPy array, or None where looking at them would stop a device or a trace."""
+    if space is NumPy:
+        return np.asarray(x)
+    return space.known(x) if space.name == "PyTorch" else None
+
+
+def _require(
+    who: str, name: str, given: Any, pairs: _Pairs, legal: Callable[[Any], Any], condition: str, remedy: str = ""
+) -> None:
+    """Name the first value that is not legal, as far as values can be seen; a number always can."""
+    if is_number(given):
+        if not legal(given):
+            raise ValueError(f"{who}: {name} must {condition}, got {given}.{remedy}")
+        return
+    values = _seen(pairs.arrays[name], pairs.space)
+    mask = None if pairs.present is None else _seen(pairs.present, pairs.space)
+    if values is not None and (mask is not None or pairs.present is None):
+        require_inside(who, name, values, np.asarray(legal(values)), mask, condition, remedy)
 
 
 def _require_finite(who: str, name: str, x: Array, space: Any, present: Array) -> None:
-    """Name the first number that is not finite, where looking at numbers does not stop a device or a trace."""
-    if space.name not in ("NumPy", "PyTorch"):
-        return
-    look = np.asarray if space.name == "NumPy" else space.known
-    values, mask = look(x), None if present is None else look(present)
+    """Name the first number that is not finite, as far as numbers can be seen."""
+    values, mask = _seen(x, space), None if present is None else _seen(present, space)
     if values is None or (present is not None and mask is None):
         return
     with np.errstate(all="ignore"):
@@ -217,8 +273,8 @@ class PreferenceLoss:
         array or number
             Of the library of the margins, at least in single precision.
         """
-        margins, targets = self._ready("PreferenceLoss", margins, targets, where)
-        options = {"where": where, "weights": weights, "reduction": reduction, "num_items": num_items}
+        pairs, margins, targets = self._ready("PreferenceLoss", margins, targets, where)
+        options = pairs.options("PreferenceLoss", weights, reduction, num_items)
         if self.target is None:
             return self._loss(margins, targets, **options)
         return self._loss.fenchel_young(margins, targets, conjugate=self.conjugate, **options)
@@ -234,44 +290,55 @@ class PreferenceLoss:
         num_items: Any = None,
     ) -> Any:
         """The gradient in the margins, of each pair's loss, or with ``reduction`` of the mean or sum."""
-        margins, targets = self._ready("PreferenceLoss.grad", margins, targets, where)
-        options = {"where": where, "weights": weights, "reduction": reduction, "num_items": num_items}
+        pairs, margins, targets = self._ready("PreferenceLoss.grad", margins, targets, where)
+        options = pairs.options("PreferenceLoss.grad", weights, reduction, num_items)
         if self.target is None:
             return self._loss.grad(margins, targets, **options)
         return self._loss.fenchel_young_grad(margins, targets, **options)
 
-    def _ready(self, who: str, margins: Any, targets: Any, mask: Any) -> tuple[Any, Any]:
-        """Margins and targets, checked; margins beyond the target moved to it, where they cost nothing."""
+    def _ready(self, who: str, margins: Any, targets: Any, mask: Any) -> tuple[_Pairs, Any, Any]:
+        """The pairs, margins and targets, checked; margins beyond the target moved to it, where they cost nothing."""
         given = {"margins": margins} | ({} if targets is None else {"targets": targets})
         pairs = _pairs(who, given, mask)
         margins = pairs.arrays["margins"]
         if targets is None:
             targets = self.target_margin if self.target is None else self.target
         else:
+            _require_targets(who, self, targets, pairs)
             targets = pairs.space.cast(pairs.arrays["targets"], margins)
         if self.one_sided:
             margins = minimum(margins, targets)
-        return pairs.for_core(margins), targets if is_number(targets) else pairs.for_core(targets)
+        return pairs, pairs.for_core(margins), targets if is_number(targets) else pairs.for_core(targets)
 
 
 pytrees.announce(PreferenceLoss)
 
 
-def _require_reachable(loss: PreferenceLoss) -> None:
-    """A target margin inside the domain of the link, or a target in its range; as far as they are numbers."""
+def _reachable(loss: PreferenceLoss) -> tuple[Callable[[Any], Any], str]:
+    """Which targets a loss can take, elementwise and in words: margins inside the domain of its link, or its values."""
     link = loss.link
-    if not has_plain_numbers(link):
+    if loss.target is None:
+        return lambda t: link.holds(t, interior=True), f"lie inside {link.domain}, the domain of the link"
+    low, high = link.range.low, link.range.high
+    return lambda y: (low <= y) & (y <= high), f"lie in {link.range}, the range of the link"
+
+
+def _require_reachable(loss: PreferenceLoss) -> None:
+    """Refuse a target of a loss's own that it cannot take, as far as it is a number."""
+    name, target = ("target_margin", loss.target_margin) if loss.target is None else ("target", loss.target)
+    if not is_number(target) or not has_plain_numbers(loss.link):
         return
-    if is_number(loss.target_margin) and not link.holds(loss.target_margin, interior=True):
-        raise ValueError(
-            f"PreferenceLoss: target_margin must lie inside {link.domain}, the domain of the link, "
-            f"got {loss.target_margin}."
-        )
-    if is_number(loss.target) and not link.range.low <= loss.target <= link.range.high:
-        raise ValueError(
-            f"PreferenceLoss: target must lie in {link.range}, the range of the link, got {loss.target}. "
-            "For a margin, give target_margin."
-        )
+    legal, condition = _reachable(loss)
+    if not legal(target):
+        remedy = " For a margin, give target_margin." if name == "target" else ""
+        raise ValueError(f"PreferenceLoss: {name} must {condition}, got {target}.{remedy}")
+
+
+def _require_targets(who: str, loss: PreferenceLoss, targets: Any, pairs: _Pairs) -> None:
+    """Refuse targets for each pair that the loss cannot take, as far as they can be seen."""
+    if has_plain_numbers(loss.link):
+        remedy = " Targets of this loss are link values, not margins." if loss.target is not None else ""
+        _require(who, "targets", targets, pairs, *_reachable(loss), remedy)
 
 
 def dpo(offset: float = 0.0) -> PreferenceLoss:
@@ -389,7 +456,7 @@ def selective(
     target_margin : float
         The margin t at which the pull ends; > 0 and at most ``cap`` for the capped sinh.
     sharpness : float
-        alpha > 0: how quickly the pull grows. Near 0 the link is a straight line.
+        alpha, at least 1e-8: how quickly the pull grows. Near 0 the link is a straight line.
     cap : float
         The margin c from which on the pull grows no more. Beyond it the loss is linear.
     one_sided : bool
@@ -415,6 +482,12 @@ def selective(
         cap = number("selective", "cap", cap, above=0.0)
         if t > cap:
             raise ValueError(f"selective: target_margin must be at most cap = {cap}, got {t}. Raise the cap.")
+        if alpha < 1e-8:
+            raise ValueError(
+                f"selective: sharpness must be at least 1e-8, got {alpha:g}: the link is a straight line long before. "
+                "Give that line: selective(0.5 / target_margin * Identity().capped(-cap, cap), "
+                "target_margin=target_margin)."
+            )
         if alpha * cap > 80.0:
             raise ValueError(
                 f"selective: sharpness * cap must be at most 80, got {alpha * cap:g}: sinh would overflow in single "
@@ -483,8 +556,10 @@ def log_ratio_margins(
         if not isinstance(lengths, (tuple, list)) or len(lengths) != 2:
             raise TypeError(f"{who}: lengths must be a pair (of chosen, of rejected), got {lengths!r}.")
         given |= {"lengths[0]": lengths[0], "lengths[1]": lengths[1]}
-    pairs = _pairs(who, given, where)
+    pairs = _pairs(who, given, where, beta=beta)
     arrays = pairs.arrays
+    for i, length in enumerate(lengths or ()):
+        _require(who, f"lengths[{i}]", length, pairs, lambda x: x >= 0.0, "be >= 0", " Give numbers of tokens.")
     ratios = [arrays["chosen"], arrays["rejected"]]
     if reference_chosen is not None:
         ratios = [ratios[0] - arrays["reference_chosen"], ratios[1] - arrays["reference_rejected"]]
@@ -537,8 +612,9 @@ def reward_loss(
     given = {"chosen": chosen, "rejected": rejected} | ({} if margins is None else {"margins": margins})
     pairs = _pairs(who, given, where)
     lead = pairs.arrays["chosen"] - pairs.arrays["rejected"]
-    graded = None if margins is None else pairs.for_core(pairs.arrays["margins"])
-    options = {"where": where, "weights": weights, "reduction": reduction, "num_items": num_items}
+    # a number stays one: it goes with all shapes, an array without axes does not
+    graded = margins if margins is None or is_number(margins) else pairs.for_core(pairs.arrays["margins"])
+    options = pairs.options(who, weights, reduction, num_items)
     if loss is not None and not isinstance(loss, PreferenceLoss):
         return _link_for_margins(who, loss, graded)(pairs.for_core(lead), graded, **options)
     loss = dpo() if loss is None else loss
@@ -610,7 +686,7 @@ def listwise_preference(
     beta = parameter(who, "beta", beta, above=0.0)
     if baseline not in ("mean", None):
         raise ValueError(f"{who}: baseline must be 'mean' or None, got {baseline!r}.")
-    pairs = _pairs(who, {"log_ratios": log_ratios, "rewards": rewards}, where)
+    pairs = _pairs(who, {"log_ratios": log_ratios, "rewards": rewards}, where, beta=beta)
     scores, targets = beta * pairs.arrays["log_ratios"], pairs.arrays["rewards"]
     if targets.ndim == 0:
         raise ValueError(f"{who}: rewards must have the answers of a list on the last axis, got a single number.")
@@ -623,10 +699,7 @@ def listwise_preference(
         pairs.for_core(scores),
         pairs.for_core(targets),
         CompositeSoftmax(potential) if isinstance(potential, Curve) else loss,
-        where=where,
-        weights=weights,
-        reduction=reduction,
-        num_items=num_items,
+        **pairs.options(who, weights, reduction, num_items),
     )
 
 

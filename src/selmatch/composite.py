@@ -406,9 +406,10 @@ class CompositeSoftmax:
         w = v - mean
         if present is not None:
             w = functions.where(present, w, 0.0)
-        excess = row_sum(_weighted_phi(rows.p, rows.y - rows.lse, w, present))
+        level = rows.lse + (start + mean)
+        excess = row_sum(_weighted_phi(rows.p, rows_h.y - level, w, present))
         if self.anchor is not None:
-            excess = excess + _weighted_phi(rows.anchor, self.anchor / self.gamma - rows.lse, -start - mean)
+            excess = excess + _weighted_phi(rows.anchor, self.anchor / self.gamma - level, -start - mean)
         direct = (rows_h.lse - rows.lse) - (start + mean)
         fits = (excess >= 0.0) & (excess < _LARGE)
         return rows, rows_h, w, where(fits, log1p(where(fits, excess, 0.0)), direct), rest
@@ -466,12 +467,14 @@ _FAR = 1e3
 _LARGE = 1e30
 
 
-def _weighted_phi(p: Array, log_p: Array, w: Array, present: Array = None) -> Array:
-    """p * phi(w), also where phi alone would overflow; at most about :data:`_LARGE` squared."""
+def _weighted_phi(p: Array, log_grown: Array, w: Array, present: Array = None) -> Array:
+    """p * phi(w) for log_grown = log(p) + w, also where phi alone would overflow; at most about :data:`_LARGE` squared.
+
+    From far below, log(p) + w would be rounded at the size of the move: the caller knows where it ends.
+    """
     if present is not None:
-        log_p = where(present, log_p, -math.inf)
-    grown = exp(functions.minimum(log_p + w, 80.0))
-    return scaled_phi(p, grown, w)
+        log_grown = where(present, log_grown, -math.inf)
+    return scaled_phi(p, exp(functions.minimum(log_grown, 80.0)), w)
 
 
 #: a probability that only one class can have, also after rounding

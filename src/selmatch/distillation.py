@@ -704,8 +704,8 @@ def truncation_bound(loss: Any, student: Any, teacher: TopKTeacher) -> np.ndarra
     :math:`-z q(z) \le 2 (Q(z/2) - Q(z))`.
 
     Assumed are stored classes that are the best, and a scaling that is >= 0 and does not fall below m; where it is
-    negative (``Sinh``) the loss has no bound, and the answer is infinite. The rounding of stored numbers is allowed
-    for in r.
+    negative (``Sinh``) the loss has no bound, and the answer is infinite. Stored scores are taken as they are: what
+    their rounding does to r is allowed for, what it does to their own terms (half precision) is not.
 
     Parameters
     ----------

@@ -12,10 +12,13 @@ others a few numbers for each row.
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 try:
     import torch
@@ -28,6 +31,7 @@ from torch.distributed.tensor import DTensor, Partial
 
 from selmatch import functions
 from selmatch.arrays.autocast import full_precision
+from selmatch.arrays.namespaces import is_number
 from selmatch.batch import Batch, check_reduction, prepare, prepare_untouched
 from selmatch.composite import CompositeSoftmax
 from selmatch.curves import Constant
@@ -42,8 +46,8 @@ _WHO = "sharded_matching_loss"
 #: scores that are worked on at once, about thirty arrays of them: a cache is small, launches on a device are slow
 _CHUNKS = {"cpu": 1 << 16}
 _DEVICE_CHUNK = 1 << 24
-#: agreements of processes that were looked at, where looking means to wait for a device
-_AGREED: set[tuple[Any, ...]] = set()
+#: what the processes of each group were seen to agree on, where looking means to wait for a device
+_AGREED: WeakKeyDictionary[dist.ProcessGroup, set[tuple[int, ...]]] = WeakKeyDictionary()
 #: PyTorch 2.13 has a new name for it, and warns of the old one
 _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
@@ -70,7 +74,8 @@ def sharded_matching_loss(
     Same numbers as ``matching_loss(student, teacher, loss, canonicalise=...)`` has for all classes at once. All
     processes of the group call it together; the value is the same on all of them, and each gets the gradient of its
     own classes. Nothing is sent backwards, and no scores are: forwards there are two small gathers, of four and five
-    numbers for each row (one gather, of three numbers, without ``canonicalise``).
+    numbers for each row (one gather, of three numbers, without ``canonicalise``). Shards that are no DTensors gather 32
+    bytes before that, so that a mistake of one process is an error on all; for DTensors nothing is exchanged.
 
     Parameters
     ----------
@@ -114,13 +119,13 @@ def sharded_matching_loss(
     tensor(0.0918)
     >>> dist.destroy_process_group()
     """
-    num_items = check_reduction(_WHO, reduction, num_items)
-    potential = _composite(loss)
+    wish = (loss, canonicalise, reduction, num_items)
     if isinstance(student, DTensor) or isinstance(teacher, DTensor):
-        given = _from_dtensors(student, teacher, where, weights, potential, mesh, group, reduction, num_items)
+        asked = _Asked.checked(*wish)
+        given = _from_dtensors(student, teacher, where, weights, asked, mesh, group)
     else:
-        given = _from_shards(student, teacher, where, weights, potential, mesh, group, bool(canonicalise))
-    return _evaluate(given, potential, bool(canonicalise), reduction, num_items)
+        asked, given = _from_shards(student, teacher, where, weights, wish, mesh, group)
+    return _evaluate(given, asked)
 
 
 def global_count(counted: Any, group: dist.ProcessGroup | DeviceMesh | None = None, *, averaged: bool = False) -> Any:
@@ -173,6 +178,29 @@ def _device_of(group: dist.ProcessGroup | None) -> str:
 # --------------------------------------------------------------------------------------------------------- evaluation
 
 
+class _Asked(NamedTuple):
+    """What is to be computed, checked."""
+
+    potential: CompositeSoftmax
+    canonicalise: bool
+    reduction: str
+    num_items: Any
+
+    @classmethod
+    def checked(cls, loss: Any, canonicalise: Any, reduction: Any, num_items: Any) -> _Asked:
+        num_items = check_reduction(_WHO, reduction, num_items)
+        _require_one_number(num_items)
+        return cls(_composite(loss), bool(canonicalise), reduction, num_items)
+
+    @property
+    def fingerprint(self) -> int:
+        """A positive number of 56 bits for the loss and the reduction; biases are those of a process."""
+        potential = self.potential
+        words = repr((potential.scaling, potential.gamma, potential.anchor, self.reduction))
+        same_everywhere = re.sub(r" at 0x[0-9a-f]+", "", words)  # functions of users are elsewhere in each process
+        return 1 + int.from_bytes(hashlib.blake2b(same_everywhere.encode(), digest_size=7).digest(), "big")
+
+
 class _Given(NamedTuple):
     """What a process has, checked: scores and masks of its classes, weights of rows, its biases, and its group."""
 
@@ -194,11 +222,12 @@ class _Split:
     canonicalise: bool
 
     @classmethod
-    def of(cls, potential: CompositeSoftmax, given: _Given, canonicalise: bool) -> _Split:
+    def of(cls, asked: _Asked, given: _Given) -> _Split:
+        potential = asked.potential
         own = CompositeSoftmax(potential.scaling, potential.gamma, given.rho, check=False)
         # the anchor is a class of nobody: it counts once
         joint = CompositeSoftmax(Constant(), potential.gamma, anchor=potential.anchor)
-        return cls(own, joint, given.group, canonicalise)
+        return cls(own, joint, given.group, asked.canonicalise)
 
     def gathered(self, numbers: torch.Tensor) -> torch.Tensor:
         """Numbers of rows, [count, rows], of all processes: [count, rows, processes]."""
@@ -209,11 +238,10 @@ class _Split:
         return everyone.reshape(processes, *numbers.shape).movedim(0, -1)
 
 
-def _evaluate(
-    given: _Given, potential: CompositeSoftmax, canonicalise: bool, reduction: str, num_items: Any
-) -> torch.Tensor:
+def _evaluate(given: _Given, asked: _Asked) -> torch.Tensor:
     student, teacher, where, weights, *_ = given
-    split = _Split.of(potential, given, canonicalise)
+    _, _, reduction, num_items = asked
+    split = _Split.of(asked, given)
     shape = student.shape[:-1]
     with full_precision(student.device.type):
         count = math.prod(shape)
@@ -419,6 +447,18 @@ def _composite(loss: Any) -> CompositeSoftmax:
     return potential
 
 
+def _require_one_number(num_items: Any) -> None:
+    if num_items is None or isinstance(num_items, float):
+        return
+    if not isinstance(num_items, torch.Tensor) or isinstance(num_items, DTensor):
+        raise TypeError(f"{_WHO}: num_items must be a number or a plain tensor, got {type(num_items).__name__}.")
+    if num_items.ndim or num_items.dtype == torch.bool or num_items.dtype.is_complex:
+        raise ValueError(
+            f"{_WHO}: num_items must be one real number without axes, got dtype {num_items.dtype} and shape "
+            f"{tuple(num_items.shape)}. Try global_count(mask)."
+        )
+
+
 def _require_scores(student: Any, teacher: Any) -> None:
     for name, z in (("student", student), ("teacher", teacher)):
         if not isinstance(z, torch.Tensor):
@@ -450,6 +490,21 @@ def _mask(where: Any, student: torch.Tensor) -> torch.Tensor | None:
             f"got {tuple(where.shape)}. Whole rows: mask[..., None]."
         )
     return where.expand(*rows, where.shape[-1])
+
+
+def _require_weights(weights: Any, student: torch.Tensor) -> None:
+    """Weights that fit the rows of shards."""
+    if weights is None or is_number(weights):
+        return
+    if not isinstance(weights, torch.Tensor) or weights.dtype.is_complex:
+        got = f"dtype {weights.dtype}" if isinstance(weights, torch.Tensor) else type(weights).__name__
+        raise TypeError(f"{_WHO}: weights must be a tensor of real numbers, got {got}.")
+    rows = tuple(student.shape[:-1])
+    ends = zip(reversed(weights.shape), reversed(rows), strict=False)
+    if weights.ndim > len(rows) or any(a not in (1, b) for a, b in ends):
+        raise ValueError(f"{_WHO}: weights must have the shape {rows} of the rows, got {tuple(weights.shape)}.")
+    if weights.ndim and weights.device != student.device:
+        raise ValueError(f"{_WHO}: weights must be on {student.device} as student is, got {weights.device}.")
 
 
 def _biases(rho: Any, first: int, student: torch.Tensor, classes: int, owner: str) -> torch.Tensor | None:
@@ -492,54 +547,73 @@ def _from_shards(
     teacher: Any,
     where: Any,
     weights: Any,
-    potential: CompositeSoftmax,
+    wish: tuple[Any, ...],
     mesh: DeviceMesh | None,
     group: Any,
-    canonicalise: bool,
-) -> _Given:
-    """Shards of tensors; what is wrong on one process is an error on all of them."""
+) -> tuple[_Asked, _Given]:
+    """Shards of tensors; what is wrong on one process is an error on all of them, unless it is the group itself."""
     members = _group_of(_WHO, group, mesh)
-    if not isinstance(student, torch.Tensor):
-        _require_scores(student, teacher)
-    problem = given = None
     try:
-        _require_scores(student, teacher)
-        rho = _biases(potential.rho, 0, student, student.shape[-1], "of this process")
-        given = _Given(student, teacher, _mask(where, student), weights, rho, members)
-    except (TypeError, ValueError) as error:
-        problem = error
-    _require_agreement(student, given, canonicalise, members, problem)
-    assert given is not None
-    return given
+        asked = _Asked.checked(*wish)
+        given = _own_shards(student, teacher, where, weights, asked.potential, members)
+    except Exception:  # whatever it is, the others are waiting to hear of it
+        tensors = (z.device for z in (student, teacher) if isinstance(z, torch.Tensor))
+        _gathered_header(_BROKEN, next(tensors, _device_of(members)), members)
+        raise
+    _require_agreement(asked, given)
+    return asked, given
 
 
-def _require_agreement(
-    student: torch.Tensor, given: _Given | None, canonicalise: bool, group: dist.ProcessGroup, problem: Any
-) -> None:
-    """An error on every process if one has a problem, or if they would not talk about the same rows."""
-    rows = math.prod(student.shape[:-1])
-    single = given is None or _wide(given.student, given.teacher) == torch.float32
-    mine = (int(problem is not None), rows, 32 if single else 64, int(canonicalise))
-    header = torch.tensor(mine, dtype=torch.int64, device=student.device)
+def _own_shards(
+    student: Any, teacher: Any, where: Any, weights: Any, potential: CompositeSoftmax, group: dist.ProcessGroup
+) -> _Given:
+    for name, z in (("where", where), ("weights", weights)):
+        if isinstance(z, DTensor):
+            raise TypeError(f"{_WHO}: {name} must be plain as student is, got a DTensor. Try {name}.to_local().")
+    _require_scores(student, teacher)
+    _require_weights(weights, student)
+    rho = _biases(potential.rho, 0, student, student.shape[-1], "of this process")
+    return _Given(student, teacher, _mask(where, student), weights, rho, group)
+
+
+#: the header of a process with a mistake: no fingerprint is 0
+_BROKEN = (0, 0, 0, 0)
+
+
+def _gathered_header(mine: tuple[int, ...], device: Any, group: dist.ProcessGroup) -> torch.Tensor:
+    """The headers of all processes, [processes, 4]; on a device nobody has waited for them yet."""
+    header = torch.tensor(mine, dtype=torch.int64, device=device)
     everyone = header.new_empty(len(mine) * dist.get_world_size(group))
     _all_gather(everyone, header, group=group)
-    if problem is not None:
-        raise problem
-    known = (group.group_name, *mine)
-    if known in _AGREED:
+    return everyone.reshape(-1, len(mine))
+
+
+def _require_agreement(asked: _Asked, given: _Given) -> None:
+    """An error if another process has a mistake, or if they would not talk about the same rows and the same loss."""
+    student, group = given.student, given.group
+    bits = 32 if _wide(student, given.teacher) == torch.float32 else 64
+    mine = (asked.fingerprint, math.prod(student.shape[:-1]), bits, int(asked.canonicalise))
+    everyone = _gathered_header(mine, student.device, group)
+    if mine in _AGREED.get(group, ()):
         return
-    failed, *differing = everyone.reshape(-1, len(mine)).T.tolist()
-    if any(failed):
-        ranks = ", ".join(str(rank) for rank, bad in enumerate(failed) if bad)
+    prints, *differing = everyone.T.tolist()
+    if 0 in prints:
+        ranks = ", ".join(str(rank) for rank, print_ in enumerate(prints) if not print_)
         raise RuntimeError(
-            f"{_WHO}: all processes must give scores that fit, got an error on rank {ranks} of the group."
+            f"{_WHO}: all processes must give arguments that fit, got an error on rank {ranks} of the group."
         )
     names = ("student must have as many rows", "scores must have the same precision", "canonicalise must be the same")
     for name, numbers in zip(names, differing, strict=True):
         if len(set(numbers)) > 1:
             raise ValueError(f"{_WHO}: {name} on all processes of the group, got {', '.join(map(str, numbers))}.")
+    if len(set(prints)) > 1:
+        others = ", ".join(str(rank) for rank, print_ in enumerate(prints) if print_ != mine[0])
+        raise ValueError(
+            f"{_WHO}: loss (but for rho) and reduction must be the same on all processes of the group, got "
+            f"{asked.potential!r} and {asked.reduction!r} here, and others on rank {others}."
+        )
     if student.device.type != "cpu":
-        _AGREED.add(known)
+        _AGREED.setdefault(group, set()).add(mine)
 
 
 # ----------------------------------------------------------------------------------------------------------- DTensors
@@ -550,13 +624,15 @@ def _from_dtensors(
     teacher: Any,
     where: Any,
     weights: Any,
-    potential: CompositeSoftmax,
+    asked: _Asked,
     mesh: DeviceMesh | None,
     group: Any,
-    reduction: str,
-    num_items: Any,
 ) -> _Given:
-    """What this process has of DTensors: they know their shapes, so that all processes see the same mistakes."""
+    """What this process has of DTensors, which know the shape of the whole: nothing is exchanged to check it.
+
+    A mistake that all processes make is an error on all; one of a single process is an error there only.
+    """
+    potential = asked.potential
     for name, z in (("student", student), ("teacher", teacher)):
         if not isinstance(z, DTensor):
             raise TypeError(f"{_WHO}: student and teacher must both be DTensors, got {type(z).__name__} for {name}.")
@@ -576,7 +652,7 @@ def _from_dtensors(
         )
     axis = _class_axis(student)
     split = [home.size(i) > 1 and i != axis and p.is_shard() for i, p in enumerate(student.placements)]
-    if any(split) and reduction == "mean" and num_items is None:
+    if any(split) and asked.reduction == "mean" and asked.num_items is None:
         raise ValueError(
             f"{_WHO}: num_items must be given for a mean over rows that are split, got placements "
             f"{student.placements}. Try num_items=global_count(mask, mesh[...])."

@@ -73,7 +73,8 @@ class TopKTeacher:
         _check_shapes(self.indices, self.scores, self.log_sum_exp, self.classes)
         indices, scores = _sorted(self.indices, self.scores)
         _check_values(indices, self.classes)
-        self._keep(indices, scores, self.log_sum_exp, int(self.classes))
+        level = self.log_sum_exp.detach() if _is_tensor(self.log_sum_exp) else self.log_sum_exp
+        self._keep(indices, scores, level, int(self.classes))
 
     def _keep(self, indices: Any, scores: Any, level: Any, classes: int) -> None:
         """Store what was given, and what every loss needs of it: computed once, not in every step."""
@@ -227,7 +228,7 @@ def _tail(known: Any, left: Any, ceiling: Any, classes: int) -> Any:
 def _ceiling(known: Any, left: Any, rounding: Any) -> Any:
     """What classes that are not stored do not exceed: the least stored one, and all of them together."""
     least = _double(known).amin(-1) if _is_tensor(known) else _double(known).min(-1)
-    return _lesser(least, _space(left).log(_at_least(left, 0.0) + rounding))
+    return _lesser(least + rounding.clip(0.0, 1.0), _space(left).log(_at_least(left, 0.0) + rounding))
 
 
 def _rounding(scores: Any, level: Any) -> Any:

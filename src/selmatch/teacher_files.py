@@ -22,8 +22,10 @@ import dataclasses
 import hashlib
 import json
 import math
+import operator
 import os
 import re
+import threading
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -332,6 +334,19 @@ def _is_whole(x: Any, low: int, high: float = math.inf) -> TypeGuard[int]:
     return isinstance(x, int) and not isinstance(x, bool) and low <= x <= high
 
 
+def _whole(x: Any) -> Any:
+    """An integer of any library as one of Python's; anything else stays, to be refused by its name."""
+    try:
+        return x if isinstance(x, bool) else operator.index(x)
+    except TypeError:
+        return x
+
+
+def _real(x: Any) -> Any:
+    """A number of NumPy as one of Python's; anything else stays, to be refused by its name."""
+    return float(x) if isinstance(x, np.integer | np.floating) else x
+
+
 def _indexes_of(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("index*.json") if _INDEX.fullmatch(path.name))
 
@@ -355,7 +370,8 @@ class TeacherWriter:
     """Stores top-k teachers in a folder, as many as come, in files of bounded size.
 
     Use it in a ``with`` block. Every shard and the index after it appear in one step each: after a crash the folder can
-    be read, and all but the records since the last shard are there; ``append=True`` goes on behind them.
+    be read, and all but the records since the last index are there; ``append=True`` goes on behind them. Threads may
+    share a writer.
 
     Parameters
     ----------
@@ -408,7 +424,8 @@ class TeacherWriter:
         part: int = 0,
         parts: int = 1,
     ) -> None:
-        contents = _Contents(classes, k, dtype, temperature)
+        contents = _Contents(_whole(classes), _whole(k), dtype, _real(temperature))
+        rows_per_shard, part, parts = _whole(rows_per_shard), _whole(part), _whole(parts)
         notes = {} if metadata is None else metadata
         _check_arguments(contents, notes, rows_per_shard, append and overwrite, part, parts)
         self.folder, self.rows_per_shard = Path(folder), rows_per_shard
@@ -421,6 +438,7 @@ class TeacherWriter:
         #: records that are not yet in a shard: arrays of each call, and their number
         self._waiting: list[dict[str, np.ndarray]] = []
         self._count = 0
+        self._lock = threading.Lock()
         index.write(self.folder)
 
     def __repr__(self) -> str:
@@ -430,10 +448,20 @@ class TeacherWriter:
     @property
     def records(self) -> int:
         """How many there are so far, in this part of the folder and waiting."""
-        return self._index.records + self._count
+        with self._lock:
+            return self._index.records + self._count
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {**self.__dict__, "_waiting": list(self._waiting), "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
 
     def write(self, teacher: TopKTeacher, where: Any = None) -> range:
         """Store the rows of a teacher, in their order; gives the numbers of their records in this part of the folder.
+
+        All rows or, with an error, none: the same call can be tried again. Rows of earlier calls stay.
 
         Parameters
         ----------
@@ -442,15 +470,17 @@ class TeacherWriter:
         where : array of bool, optional
             Of the shape of the rows: those that are stored, for example all that are no padding.
         """
-        if self._closed:
-            raise ValueError("TeacherWriter: must be open to write, got a closed one. Use append=True to go on.")
         arrays = _encoded(*self._rows_of(teacher, where), self._index.contents)
-        first = self.records
-        self._waiting.append(arrays)
-        self._count += len(arrays["crc32"])
-        written = range(first, self.records)
-        if self._count >= self.rows_per_shard:
-            self._write_shards(self._count - self._count % self.rows_per_shard)
+        with self._lock:
+            if self._closed:
+                raise ValueError("TeacherWriter: must be open to write, got a closed one. Use append=True to go on.")
+            first, count = self._index.records + self._count, self._count + len(arrays["crc32"])
+            written = range(first, first + count - self._count)
+            if count < self.rows_per_shard:
+                self._waiting.append(arrays)
+                self._count = count
+            else:
+                self._write_shards([*self._waiting, arrays], count - count % self.rows_per_shard)
         return written
 
     def _rows_of(self, teacher: TopKTeacher, where: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -474,38 +504,41 @@ class TeacherWriter:
         _check_rows(_first_overflow(scores, log_probabilities, contents.dtype), rows, shape)
         return indices, scores, level
 
-    def _write_shards(self, records: int) -> None:
-        """Write so many of the waiting records."""
-        joined = {name: np.concatenate([part[name] for part in self._waiting]) for name in self._waiting[0]}
+    def _write_shards(self, waiting: list[dict[str, np.ndarray]], records: int) -> None:
+        """Write so many of the waiting records; the others wait on.
+
+        Nothing has happened before the index names all new shards: files without it are written again.
+        """
+        joined = {name: np.concatenate([part[name] for part in waiting]) for name in waiting[0]}
+        shards = list(self._index.shards)
         for start in range(0, records, self.rows_per_shard):
             stop = min(start + self.rows_per_shard, records)
-            self._write_shard({name: array[start:stop] for name, array in joined.items()})
-            self._count -= stop - start
-            self._waiting = [{name: array[stop:] for name, array in joined.items()}]
-        self._waiting = [{name: array.copy() for name, array in part.items()} for part in self._waiting]
+            shards.append(self._write_shard(len(shards), {name: array[start:stop] for name, array in joined.items()}))
+        rest = {name: array[records:].copy() for name, array in joined.items()}
+        grown = dataclasses.replace(self._index, shards=shards)
+        grown.write(self.folder)
+        self._index, self._waiting, self._count = grown, [rest], len(rest["crc32"])
 
-    def _write_shard(self, arrays: dict[str, np.ndarray]) -> None:
+    def _write_shard(self, number: int, arrays: dict[str, np.ndarray]) -> _Shard:
         index = self._index
         notes = {"format": FORMAT, "classes": str(index.contents.classes), "k": str(index.contents.k)}
         data = safetensors.numpy.save(arrays, notes)
-        name = _shard_file(index.part, index.parts, len(index.shards))
+        name = _shard_file(index.part, index.parts, number)
         _replace(self.folder / name, data)
-        shard = _Shard(name, len(arrays["crc32"]), len(data), hashlib.sha256(data).hexdigest())
-        grown = dataclasses.replace(index, shards=[*index.shards, shard])
-        grown.write(self.folder)
-        self._index = grown  # only now: a shard without its index is written again
+        return _Shard(name, len(arrays["crc32"]), len(data), hashlib.sha256(data).hexdigest())
 
     def close(self) -> None:
         """Write what waits, and note that the teachers are complete."""
         self._finish(complete=True)
 
     def _finish(self, *, complete: bool) -> None:
-        if self._closed:
-            return
-        if self._count:
-            self._write_shards(self._count)
-        dataclasses.replace(self._index, complete=complete).write(self.folder)
-        self._closed = True
+        with self._lock:
+            if self._closed:
+                return
+            if self._count:
+                self._write_shards(self._waiting, self._count)
+            dataclasses.replace(self._index, complete=complete).write(self.folder)
+            self._closed = True
 
     def __enter__(self) -> TeacherWriter:
         return self
@@ -578,13 +611,13 @@ def _continued(folder: Path, wanted: _Index, with_metadata: bool) -> _Index:
 
 
 def _numpy(x: Any) -> np.ndarray:
-    return np.asarray(x if isinstance(x, np.ndarray | np.generic) else x.detach().cpu())
+    return np.asarray(x.detach().cpu() if hasattr(x, "detach") else x)
 
 
 def _chosen_rows(where: Any, shape: tuple[int, ...]) -> np.ndarray:
     if where is None:
         return np.arange(math.prod(shape))
-    chosen = _numpy(where) if hasattr(where, "dtype") else np.asarray(where)
+    chosen = _numpy(where)
     if chosen.dtype != bool or chosen.shape != shape:
         raise ValueError(
             f"TeacherWriter: where must be bool of shape {shape} (the rows), got {chosen.dtype} {chosen.shape}."
@@ -727,6 +760,7 @@ class TeacherReader:
         drop_last : bool, optional
             Leave out a last batch that is smaller.
         """
+        size = _whole(size)
         if not _is_whole(size, 1):
             raise ValueError(f"TeacherReader: size must be a whole number >= 1, got {size!r}.")
         order = None if seed is None else np.random.default_rng(seed).permutation(len(self))
@@ -765,6 +799,11 @@ class TeacherReader:
                 f"got {numbers.dtype}. For a mask use numpy.flatnonzero(mask)."
             )
         outside = (numbers < -len(self)) | (numbers >= len(self))
+        if outside.any() and not len(self):
+            raise IndexError(
+                f"TeacherReader: folder must hold records to read one, got no records in {self.folder}. "
+                "Was anything written, and the writer closed?"
+            )
         if outside.any():
             raise IndexError(
                 f"TeacherReader: records must be from {-len(self)} to {len(self) - 1}, got {numbers[outside][0]}."

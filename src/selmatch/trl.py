@@ -57,8 +57,8 @@ def compute_loss_func(loss: Any) -> Callable[..., torch.Tensor]:
 
     Labels have the shape of the logits; a last axis of a single logit may be missing. Labels of -100 do not count.
     Losses are divided by the Trainer's ``num_items_in_batch``, so that accumulated batches and several processes give
-    the gradient of one large batch. For losses of many classes (on the last axis) that is the count of labels over the
-    number of classes.
+    the gradient of one large batch. For losses of many classes (on the last axis) it is taken as the count of labels,
+    and divided by the number of classes.
 
     Parameters
     ----------
@@ -76,7 +76,12 @@ def compute_loss_func(loss: Any) -> Callable[..., torch.Tensor]:
     >>> loss(outputs, torch.tensor([0.5, 2.5, -100.0]), num_items_in_batch=torch.tensor(2))
     tensor(0.4050)
     """
-    module: Any = loss if isinstance(loss, torch.nn.Module) else MatchingLoss(loss)
+    if isinstance(loss, torch.nn.Module) and not isinstance(loss, MatchingLoss):
+        raise TypeError(
+            f"compute_loss_func: a module must be a selmatch.torch.MatchingLoss, got {type(loss).__name__}. "
+            "Give the Trainer a function of its own."
+        )
+    module: Any = loss if isinstance(loss, MatchingLoss) else MatchingLoss(loss)
     return _LabelLoss(module, module.loss.vector)
 
 
@@ -112,7 +117,7 @@ def _fitting_labels(labels: Any, logits: torch.Tensor) -> torch.Tensor:
         wanted = " or ".join(str(tuple(shape)) for shape in shapes)
         raise ValueError(f"compute_loss_func: labels must have shape {wanted}, got {tuple(labels.shape)}.")
     labels = labels.to(logits.device)
-    return labels if labels.is_floating_point() else labels.to(logits.dtype)
+    return labels if labels.is_floating_point() else labels.float()  # half precision cannot hold whole numbers
 
 
 def _item_count(num_items: Any, logits: torch.Tensor) -> Any:
@@ -134,7 +139,8 @@ class TeacherCollator:
 
     Each example has one row of the teacher for each of its tokens, row t for what follows token t: in the columns
     ``teacher_indices`` [tokens, k], ``teacher_scores`` [tokens, k] and ``teacher_log_sum_exp`` [tokens]; or by number
-    in a column ``teacher_records`` [tokens], for ``teachers``. Tokens that do not count may have any record, also -1.
+    in a column ``teacher_records`` [tokens], for ``teachers``. Row t counts where label t + 1 does: the last token of a
+    prompt needs its row, the last token of a text does not. Records of rows that do not count may be anything, also -1.
 
     Parameters
     ----------
@@ -176,7 +182,7 @@ class TeacherCollator:
             for name in columns
         ]
         if self.teachers is not None:
-            stored = self.teachers[parts[0].numpy()]
+            stored = self.teachers[_needed_records(parts[0], batch.get("labels")).numpy()]
             parts = [torch.as_tensor(part) for part in (stored.indices, stored.scores, stored.log_sum_exp)]
         return {**batch, **dict(zip(_COLUMNS, parts, strict=True))}
 
@@ -186,6 +192,26 @@ class TeacherCollator:
         if name == "teacher_indices":
             added = added + torch.arange(part.shape[1], dtype=part.dtype)
         return torch.cat((part, added) if self.padding_side == "right" else (added, part))
+
+
+def _needed_records(records: torch.Tensor, labels: torch.Tensor | None) -> torch.Tensor:
+    """Numbers of records, the first one where none is needed."""
+    if labels is None:
+        return records.clamp(min=0)
+    needed = _followed(labels)
+    missing = (needed & (records < 0)).nonzero()
+    if len(missing):
+        example, token = missing[0].tolist()
+        raise ValueError(
+            f"TeacherCollator: example {example} of the batch must have a record >= 0 at token {token}, "
+            f"got {int(records[example, token])}. Row t of the teacher is for label t + 1, which counts."
+        )
+    return torch.where(needed, records, 0)
+
+
+def _followed(labels: torch.Tensor) -> torch.Tensor:
+    """Which tokens are followed by a label that counts; the last one is followed by nothing."""
+    return torch.nn.functional.pad(labels[:, 1:] != _IGNORED, (0, 1), value=False)
 
 
 def _require_rows(number: int, example: Mapping[str, Any], columns: Sequence[str]) -> None:
@@ -249,11 +275,11 @@ class StoredTeacherTrainer(Trainer):
             raise ValueError("StoredTeacherTrainer: the batch must hold labels, got none. They say which tokens count.")
         logits = _logits_of(outputs)
         teacher = TopKTeacher(*(part.to(logits.device) for part in self._teacher), classes=logits.shape[-1])
-        # the last token is followed by nothing; logits stay in one piece
-        counts = torch.nn.functional.pad(labels.to(logits.device)[:, 1:] != _IGNORED, (0, 1), value=False)
         items = _item_count(num_items_in_batch, logits)
         logits = logits if self.temperature == 1.0 else logits / self.temperature
-        return distillation_loss(logits, teacher, self.distillation, where=counts, num_items=items)
+        return distillation_loss(
+            logits, teacher, self.distillation, where=_followed(labels.to(logits.device)), num_items=items
+        )
 
 
 def _many_classes(loss: Any) -> Any:
