@@ -407,7 +407,9 @@ class CompositeSoftmax:
         if present is not None:
             w = functions.where(present, w, 0.0)
         level = rows.lse + (start + mean)
-        excess = row_sum(_weighted_phi(rows.p, rows_h.y - level, w, present))
+        # from far below, the sum would be rounded at the size of the move
+        grown = functions.where(abs(w) <= _SHORT, (rows.y - rows.lse) + w, rows_h.y - level)
+        excess = row_sum(_weighted_phi(rows.p, grown, w, present))
         if self.anchor is not None:
             excess = excess + _weighted_phi(rows.anchor, self.anchor / self.gamma - level, -start - mean)
         direct = (rows_h.lse - rows.lse) - (start + mean)
@@ -461,6 +463,8 @@ class CompositeSoftmax:
         return functions.where(near, rows.times(q * expm1(within(lean, 1.0))), rows_h.times(q) - rows.times(q))
 
 
+#: moves of log-scores that may be added to a logarithm of a probability
+_SHORT = 16.0
 #: moves of log-scores beyond which their difference says nothing of a ratio of probabilities
 _FAR = 1e3
 #: above it the sum of weighted phi is left for the direct formula, in any precision
@@ -468,10 +472,7 @@ _LARGE = 1e30
 
 
 def _weighted_phi(p: Array, log_grown: Array, w: Array, present: Array = None) -> Array:
-    """p * phi(w) for log_grown = log(p) + w, also where phi alone would overflow; at most about :data:`_LARGE` squared.
-
-    From far below, log(p) + w would be rounded at the size of the move: the caller knows where it ends.
-    """
+    """p * phi(w) for log_grown = log(p) + w, also where phi alone would overflow; at most :data:`_LARGE` squared."""
     if present is not None:
         log_grown = where(present, log_grown, -math.inf)
     return scaled_phi(p, exp(functions.minimum(log_grown, 80.0)), w)
