@@ -108,7 +108,7 @@ class Problem:
     def step(self, point: Point, kind: str) -> np.ndarray | None:
         """The step that a kind of curvature proposes; None where it does not determine one."""
         if point.theta.size <= DENSE:
-            return _solved(self._hessian(point, kind), point.gradient)
+            return _solved(self._hessian(point, kind), point.gradient, abs(point.value))
         return _iterated(self._product(point, kind), self._diagonal(point, kind), point.gradient)
 
     def _secant(self, point: Point) -> np.ndarray:
@@ -176,15 +176,16 @@ class Problem:
         return (diagonal + self.penalty).ravel()
 
 
-def _solved(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray | None:
-    """Newton's step; None where the Hessian is blind to a part of the gradient."""
+def _solved(hessian: np.ndarray, gradient: np.ndarray, value: float) -> np.ndarray | None:
+    """Newton's step; None where the Hessian is blind to a part of the gradient, beyond the rounding of a loss value."""
     scale = np.sqrt(np.maximum(np.diag(hessian), 0.0))
     scale = np.where(scale > 0.0, scale, 1.0)
     scaled, target = hessian / np.outer(scale, scale), -gradient.ravel() / scale
     if not np.all(np.isfinite(scaled)):
         return None
     # 1e-8: less is lost to a nearly singular Hessian than a further step gains; more is a direction without curvature
-    enough = 1e-8 * float(np.linalg.norm(target))
+    # (1e-14: squares of the target have the unit of the loss, and what sums over rows leave of it is rounding)
+    enough = max(1e-8 * float(np.linalg.norm(target)), 1e-14 * value**0.5)
     try:
         step = linalg.cho_solve(linalg.cho_factor(scaled), target)
     except linalg.LinAlgError:
