@@ -402,6 +402,11 @@ def test_targets_and_links_can_be_trained():
     assert target.grad.item() == pytest.approx(-1.0)
     slope = jax.grad(lambda loss: loss(jnp.array([0.0, 3.0])))(ipo(0.5))
     assert float(slope.target_margin) == pytest.approx(-1.0)
+    alpha = torch.tensor(2.0, requires_grad=True)  # DPO, whose target margin is infinite
+    PreferenceLoss(sm.Sigmoid().affine(alpha=alpha), target=1.0)(torch.tensor([0.0, 0.5])).backward()
+    x = torch.tensor([0.0, 1.0])
+    by_hand = -(torch.nn.functional.softplus(-x) + x * torch.sigmoid(-x)).mean() / 4.0
+    assert alpha.grad.item() == pytest.approx(by_hand.item(), rel=1e-5)
 
 
 def test_a_preference_loss_is_a_value():

@@ -564,6 +564,36 @@ def test_targets_whose_score_is_infinite_have_a_finite_loss(array):
     close(sm.MatchingLoss(sm.Logit()).fenchel_young(zero, 2.0), math.log1p(math.exp(2.0)))
 
 
+@pytest.mark.parametrize("conjugate", [True, False])
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_numbers_of_a_link_learn_from_targets_whose_score_is_infinite(library, conjugate):
+    """Hard labels of a sigmoid with trained alpha and beta: softplus(-alpha (s - beta)) / alpha, less beta as H*."""
+    s_hat, alpha, beta = np.array([-3.0, 0.7, 2.0, 12.0]), 1.7, 0.3
+
+    def value(alpha, beta, s_hat, y):
+        loss = sm.MatchingLoss(sm.Sigmoid().affine(alpha=alpha, beta=beta))
+        return loss.fenchel_young(s_hat, y, conjugate=conjugate, reduction="sum")
+
+    for y, sign in ((1.0, -1.0), (0.0, 1.0)):
+        x = sign * alpha * (s_hat - beta)
+        exact, share = np.logaddexp(0.0, x), np.exp(-np.logaddexp(0.0, -x))
+        rest = 0.0 if conjugate or y == 0.0 else beta * len(s_hat)
+        by_alpha = np.sum(-exact / alpha**2 + share * x / alpha**2)
+        by_beta = np.sum(-sign * share) - (0.0 if conjugate else len(s_hat) * y)
+        if library == "torch":
+            given = [torch.tensor(z, dtype=torch.float64, requires_grad=True) for z in (alpha, beta, s_hat)]
+            found = value(*given, torch.full((4,), y, dtype=torch.float64))
+            slopes = torch.autograd.grad(found, given)
+            found = found.detach()
+        else:
+            labels = jnp.full(4, y)
+            found, slopes = jax.value_and_grad(value, argnums=(0, 1, 2))(alpha, beta, jnp.asarray(s_hat), labels)
+        close(found, np.sum(exact) / alpha - rest, 1e-13)
+        close(slopes[0], by_alpha, 1e-12)
+        close(slopes[1], by_beta, 1e-12)
+        close(slopes[2], sign * share, 1e-12, 1e-15)
+
+
 def test_targets_far_out_are_not_clipped():
     assert sm.MatchingLoss(sm.Identity()).fenchel_young(0.0, 1e6) == 0.5e12
     assert sm.MatchingLoss(sm.SignedLog()).fenchel_young(0.0, 20.0) == pytest.approx(math.expm1(20.0) - 20.0, rel=1e-13)

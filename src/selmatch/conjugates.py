@@ -9,8 +9,9 @@ from selmatch import functions
 from selmatch.algebra import constant_value
 from selmatch.batch import Batch
 from selmatch.composite import CompositeSoftmax, Separable
-from selmatch.curve import Interval
-from selmatch.functions import k_scaled, log, maximum, minimum, row_sum, where, xlogy
+from selmatch.curve import Curve, Interval
+from selmatch.functions import k_scaled, log, maximum, minimum, namespace_of, row_sum, where, xlogy
+from selmatch.parameters import has_plain_numbers
 
 Array = Any
 
@@ -36,9 +37,13 @@ def attainable(potential: Any, batch: Batch) -> tuple[Array, str, Array]:
     return inside, f"lie in {values}, the range of the link", minimum(maximum(y, values.low), values.high)
 
 
+#: beyond it, links that have a limit are constant
+_FAR = 1e15
+
+
 def _finite(x: Array) -> Array:
-    """x with infinite numbers replaced by finite ones, beyond which links that have a limit are constant."""
-    return where(x == math.inf, 1e15, where(x == -math.inf, -1e15, x))
+    """x with infinite numbers replaced by finite ones."""
+    return where(x == math.inf, _FAR, where(x == -math.inf, -_FAR, x))
 
 
 def fenchel_young(potential: Any, s_hat: Array, y: Array, present: Array = None) -> Array:
@@ -51,9 +56,33 @@ def fenchel_young(potential: Any, s_hat: Array, y: Array, present: Array = None)
         # by duality in link space, where the scores near the open end are far apart
         y_hat = _finite(potential(s_hat))
         return potential.inverted().remainder(y_hat, y - y_hat, y)
-    s = _finite(potential.inverse(y))
-    value = potential.remainder(s, s_hat - s, s_hat)
-    return value if potential.continuous else value + (potential(s) - y) * (s_hat - s)
+    if has_plain_numbers(potential) or not hasattr(namespace_of(s_hat), "constant"):
+        return _of_score(potential, s_hat, y, _finite(potential.inverse(y)))
+    return _of_trained(potential, s_hat, y)
+
+
+def _of_score(curve: Curve, s_hat: Array, y: Array, s: Array) -> Array:
+    """The loss of targets y, which are links of scores s."""
+    value = curve.remainder(s, s_hat - s, s_hat)
+    return value if curve.continuous else value + (curve(s) - y) * (s_hat - s)
+
+
+def _of_trained(curve: Curve, s_hat: Array, y: Array) -> Array:
+    """The same, with derivatives with respect to the numbers of the curve that are finite for infinite scores too.
+
+    H*(y) = s y - H(s) for the best s, so that its derivative is that of -H(s) at this s. Where it is infinite, the
+    values are those of the limit, and derivatives those of a target that is a rounding inside of the range.
+    """
+    still = namespace_of(s_hat).constant
+    s = still(curve.inverse(y))
+    infinite = functions.abs(s) >= _FAR  # numerical inverses give such numbers
+    inside = where(infinite, curve(curve.point() + 0.0 * y), y)
+    usual = _of_score(curve, s_hat, inside, curve.inverse(inside))
+    limit = still(_of_score(curve, s_hat, y, _finite(s)))
+    rounding = 2.0**-22 if namespace_of(y).is_single(y) else 2.0**-51
+    near = still(_finite(curve.inverse(y - rounding * where(s > 0.0, 1.0, -1.0) * functions.abs(y - inside))))
+    direct = (curve.primitive(s_hat) - curve.primitive(near)) - (s_hat - near) * y
+    return where(infinite, limit + (direct - still(direct)), usual)
 
 
 def without_conjugate(potential: Any, s_hat: Array, y: Array, present: Array = None) -> Array:
