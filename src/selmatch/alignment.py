@@ -17,7 +17,7 @@ import numpy as np
 from selmatch import functions
 from selmatch.arrays import pytrees
 from selmatch.arrays.namespaces import NumPy, is_number
-from selmatch.batch import _as_float, _common_space, _converted, _mask, require_inside
+from selmatch.batch import as_float, common_space, converted, mask_of, require_inside
 from selmatch.composite import CompositeSoftmax
 from selmatch.curve import Curve
 from selmatch.curves import Identity, Sigmoid, Sinh, Step
@@ -80,7 +80,7 @@ class _Pairs:
         """The options of a loss of the core, lists as arrays of the library of the pairs."""
         if _is_list(weights) and self.space is not NumPy:
             like = next(iter(self.arrays.values()))
-            weights = _adopted(who, "weights", _converted(who, "weights", weights), self.space, like)
+            weights = _adopted(who, "weights", converted(who, "weights", weights), self.space, like)
         return {"where": self.present, "weights": weights, "reduction": reduction, "num_items": num_items}
 
     def for_core(self, x: Array) -> Any:
@@ -96,11 +96,11 @@ def _pairs(who: str, given: Mapping[str, Any], present: Any = None, **beside: An
     beside = {name: x for name, x in beside.items() if hasattr(x, "dtype")}
     plain = not beside and all(map(is_number, given.values()))
     listed = not beside and all(is_number(x) or _is_list(x) for x in given.values())
-    arrays = {name: _converted(who, name, x) for name, x in given.items()}
-    mask = _converted(who, "where", present)
+    arrays = {name: converted(who, name, x) for name, x in given.items()}
+    mask = converted(who, "where", present)
     lists = {name for name, x in {**given, "where": present}.items() if _is_list(x)}
     settled = {name: x for name, x in {**arrays, "where": mask, **beside}.items() if name not in lists}
-    space: Any = _common_space(who, settled)
+    space: Any = common_space(who, settled)
     if space.name == "NumPy":
         lists, settled = set(), arrays
     if space.name == "JAX":
@@ -110,7 +110,7 @@ def _pairs(who: str, given: Mapping[str, Any], present: Any = None, **beside: An
     like = next((x for x in settled.values() if x is not None and not is_number(x) and space.is_floating(x)), None)
     like = None if like is None else space.widen(like)
     arrays = {name: _adopted(who, name, x, space, like) if name in lists else x for name, x in arrays.items()}
-    arrays = {name: _as_float(who, name, x, space, like) for name, x in arrays.items()}
+    arrays = {name: as_float(who, name, x, space, like) for name, x in arrays.items()}
     lead = next(iter(arrays.values()))
     if "where" in lists and space.name != "JAX" and mask.dtype == bool:
         mask = _adopted(who, "where", mask, space, lead) != 0
@@ -120,7 +120,7 @@ def _pairs(who: str, given: Mapping[str, Any], present: Any = None, **beside: An
     for name, x in arrays.items():
         if tuple(x.shape) != shape and not is_number(given[name]):
             raise ValueError(f"{who}: {name} must have the shape of {first} {shape}, got {tuple(x.shape)}.")
-    mask = _mask(who, mask, shape, space, lead, False)
+    mask = mask_of(who, mask, shape, space, lead, False)
     for name, x in arrays.items():
         _require_finite(who, name, x, space, mask)
     if mask is not None:
@@ -141,7 +141,7 @@ def _adopted(who: str, name: str, x: np.ndarray, space: Any, like: Array) -> Arr
             f"{who}: {name} must be a floating point array of {space.name}, as the others are of {space.name}, "
             "got a list. Convert it."
         )
-    return space.like(_as_float(who, name, x, NumPy), like)
+    return space.like(as_float(who, name, x, NumPy), like)
 
 
 def _seen(x: Array, space: Any) -> Any:

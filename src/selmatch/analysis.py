@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from selmatch.arrays.namespaces import NumPy, is_number
-from selmatch.batch import _as_float, _converted
+from selmatch.batch import as_float, converted
 from selmatch.curve import Curve, Interval
 from selmatch.functions import namespace_of, where
 from selmatch.losses import MatchingLoss, PerLabel, potential_of
@@ -297,8 +297,8 @@ def _array(who: str, name: str, x: Any) -> Any:
     """Lists, columns and integers as floating point numbers; arrays of other libraries as they are."""
     if is_number(x):
         return float(x)
-    array = _converted(who, name, x)
-    return _as_float(who, name, array, namespace_of(array))
+    array = converted(who, name, x)
+    return as_float(who, name, array, namespace_of(array))
 
 
 def _finished(value: Any, *inputs: Any) -> Any:

@@ -154,7 +154,7 @@ class Anywhere:
 # --------------------------------------------------------------------------------------------- conversion of arguments
 
 
-def _converted(who: str, name: str, x: Any) -> Any:
+def converted(who: str, name: str, x: Any) -> Any:
     """Lists, tuples, pandas and polars objects as NumPy arrays; numbers and arrays as they are."""
     if is_number(x) or type(x) is np.ndarray or (x is None and name in ("where", "weights")):
         return x
@@ -180,7 +180,7 @@ def _converted(who: str, name: str, x: Any) -> Any:
     return x
 
 
-def _common_space(who: str, given: dict[str, Any]) -> type:
+def common_space(who: str, given: dict[str, Any]) -> type:
     """The one array library of all arguments that are arrays."""
     found: dict[str, tuple[str, type]] = {}
     for name, x in given.items():
@@ -195,7 +195,7 @@ def _common_space(who: str, given: dict[str, Any]) -> type:
     return next(iter(found.values()))[1] if found else NumPy
 
 
-def _as_float(who: str, name: str, x: Any, space: type, like: Array = None) -> Array:
+def as_float(who: str, name: str, x: Any, space: type, like: Array = None) -> Array:
     """Floating point numbers of at least single precision; integers become like ``like``."""
     if is_number(x):
         return np.asarray(float(x)) if like is None else space.like((x,), like)[0]
@@ -218,10 +218,10 @@ def _as_float(who: str, name: str, x: Any, space: type, like: Array = None) -> A
 def _as_floats(who: str, s_hat: Any, s: Any, observed: str, space: type) -> tuple[Array, Array, Array]:
     """Predictions and observations in one dtype, and an array with the dtype of sums: the predictions'."""
     if is_number(s_hat) and not is_number(s):  # a number adapts to the array that it meets
-        s = _as_float(who, observed, s, space)
-        return _as_float(who, "s_hat", s_hat, space, s), s, s
-    s_hat = _as_float(who, "s_hat", s_hat, space)
-    s = _as_float(who, observed, s, space, s_hat)
+        s = as_float(who, observed, s, space)
+        return as_float(who, "s_hat", s_hat, space, s), s, s
+    s_hat = as_float(who, "s_hat", s_hat, space)
+    s = as_float(who, observed, s, space, s_hat)
     if space.is_single(s_hat) and not space.is_single(s):
         return space.cast(s_hat, s), s, s_hat
     return s_hat, space.cast(s, s_hat), s_hat
@@ -256,7 +256,7 @@ def _refuse_class_indices(who: str, name: str, s_hat: Array, s: Any, space: type
         )
 
 
-def _mask(who: str, mask: Any, shape: tuple[int, ...], space: type, like: Array, vector: bool) -> Array:
+def mask_of(who: str, mask: Any, shape: tuple[int, ...], space: type, like: Array, vector: bool) -> Array:
     if mask is None:
         return None
     if isinstance(mask, bool):
@@ -273,7 +273,7 @@ def _weights(who: str, weights: Any, rows: Array, shape: tuple[int, ...], space:
     """Weights of the rows that are there, 0 for the others."""
     if weights is None:
         return None if rows is None else space.cast(rows, like)
-    weights = space.cast(_as_float(who, "weights", weights, space, like), like)
+    weights = space.cast(as_float(who, "weights", weights, space, like), like)
     given = tuple(weights.shape)
     if _shape(who, result=shape, weights=given) != shape:
         raise ValueError(f"{who}: weights must have the shape of the unreduced result {shape}, got {given}.")
@@ -380,8 +380,8 @@ def prepare(
             return Batch(s, s_hat, space, s_hat, s_hat, vector, reduction, num_items)
     listed = all(is_number(x) or isinstance(x, (list, tuple)) for x in (s_hat, s))
     given = {"s_hat": s_hat, observed: s, "where": mask, "weights": weights}
-    s_hat, s, mask, weights = (_converted(who, name, x) for name, x in given.items())
-    space = _common_space(who, dict(zip(given, (s_hat, s, mask, weights), strict=True)))
+    s_hat, s, mask, weights = (converted(who, name, x) for name, x in given.items())
+    space = common_space(who, dict(zip(given, (s_hat, s, mask, weights), strict=True)))
     if space.name == "JAX":
         s_hat, s, mask, weights = (
             space.adopt(x) if isinstance(x, np.ndarray) else x for x in (s_hat, s, mask, weights)
@@ -395,7 +395,7 @@ def prepare(
             _refuse_class_indices(who, observed, s_hat, given_s, space)
     shape = _shape(who, s_hat=tuple(s_hat.shape), **{observed: tuple(s.shape)})
     s, s_hat = space.broadcast(s, shape), space.broadcast(s_hat, shape)
-    present = _mask(who, mask, shape, space, s_hat, vector)
+    present = mask_of(who, mask, shape, space, s_hat, vector)
     s_hat, s = _checked(who, potential, s_hat, s, observed, space, present)
     if present is not None:
         harmless = potential.point()
@@ -435,12 +435,12 @@ def prepare_untouched(
     ``wide`` has the dtype of weights and sums.
     """
     num_items = check_reduction(who, reduction, num_items)
-    space = _common_space(who, {"s_hat": s_hat, "s": s, "where": mask, "weights": weights})
+    space = common_space(who, {"s_hat": s_hat, "s": s, "where": mask, "weights": weights})
     if vector:
         _require_classes(who, s_hat)
         _refuse_class_indices(who, "s", s_hat, s, space)
     shape = _shape(who, s_hat=tuple(s_hat.shape), s=tuple(s.shape))
-    present = _mask(who, mask, shape, space, wide, vector)
+    present = mask_of(who, mask, shape, space, wide, vector)
     rows = present if present is None or not vector else space.row_any(present)
     weights = _weights(who, weights, rows, shape[:-1] if vector else shape, space, wide)
     s, s_hat = space.broadcast(s, shape), space.broadcast(s_hat, shape)
