@@ -78,7 +78,7 @@ fuzz: $(VENV)/.dev
 	PYTHONPATH=tests $(BIN)/python -m fuzzing --count $(COUNT) --seed $(SEED)
 
 bench: $(VENV)/.dev
-	@for script in $(filter-out benchmarks/gpu.py,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in $(filter-out benchmarks/gpu.py benchmarks/distillation.py,$(wildcard benchmarks/[a-z]*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 # Both need Python, NumPy, PyTorch and Triton, and nothing else: those of the machine with the GPU.
 GPU_PYTHON ?= $(PYTHON)

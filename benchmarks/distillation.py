@@ -3,8 +3,9 @@
 A teacher is trained on text; students learn from its scores with one loss each, from the same start, on the same
 batches, for the same number of steps. Learning rates are chosen for each loss by its own value on validation text, from
 one grid and with a seed of their own; then five other seeds are judged on test text. Needs Python, NumPy and PyTorch.
+Models and text are smaller without a GPU, and it takes an hour there.
 
-    python benchmarks/distillation.py --corpus ../shared/data/text_corpus --out study.json --deadline 500
+    python benchmarks/distillation.py --corpus ../shared/data/text_corpus --out study.json
     python benchmarks/distillation.py --markdown study.json --into docs/distillation.md
 """
 
@@ -29,11 +30,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from _pages import between_marks
 from torch import nn
 
 import selmatch as sm
@@ -74,7 +77,13 @@ class Sizes:
     stored: int = 64  # classes of a stored teacher
     sample: int = 4096  # tokens from which gamma is chosen
     words: int | None = None  # words of each file that are read
+    compiled: bool = False  # whether formulas are compiled where there are no kernels
 
+
+ON_CPU = Sizes(
+    vocabulary=1024, context=64, batch=32, teacher=Network(4, 192, 6, 0.2), teacher_steps=2000, teacher_rate=2e-3,
+    student=Network(2, 64, 4, 0.0), steps=400, rates=(3e-3, 6e-3, 12e-3), compiled=True,
+)  # fmt: skip
 
 QUICK = Sizes(
     vocabulary=160, context=16, batch=8, teacher=Network(2, 32, 2, 0.1), teacher_steps=30, teacher_rate=1e-2,
@@ -255,8 +264,12 @@ def train(
     model: LanguageModel, value: Callable[[torch.Tensor], torch.Tensor], sizes: Sizes, windows: Windows,
     steps: int, rate: float, seed: int, decay: float, each: Callable[[int], None] = lambda step: None,
 ) -> None:  # fmt: skip
-    """Minimise the value of batches: AdamW, a short warm-up, then a cosine down to a tenth of the rate."""
+    """Minimise the value of batches: AdamW, a short warm-up, then a cosine down to a tenth of the rate.
+
+    A gradient twice as long as gradients of late is shortened: one bad batch spoils no run, in whatever unit a loss is.
+    """
     warm = max(1, steps // 20)
+    usual: Any = 0.0  # a tensor, so that nobody waits for the device
     # losses differ in scale: AdamW forgets it, as long as its epsilon is far below every gradient
     adam = torch.optim.AdamW(
         model.parameters(), lr=rate, betas=(0.9, 0.95), eps=1e-12, weight_decay=decay, fused=DEVICE.type == "cuda"
@@ -269,6 +282,8 @@ def train(
             group["lr"] = now
         adam.zero_grad(set_to_none=True)
         value(chosen).backward()
+        length = nn.utils.clip_grad_norm_(model.parameters(), 2.0 * usual if step else math.inf)
+        usual = 0.9 * usual + 0.1 * torch.clamp(length, max=2.0 * usual) if step else length
         adam.step()
         each(step + 1)
 
@@ -395,27 +410,37 @@ def at_temperature(name: str, temperature: float) -> Objective:
     )
 
 
-def selective(name: str, loss: Any) -> Objective:
-    module = MatchingLoss(loss, canonicalise=True).to(DEVICE)
-    return Objective(name, lambda scores, batch: module(scores, batch.scores), f"`{module.loss.potential}`")
+def made(loss: Any, sizes: Sizes, canonicalise: bool) -> tuple[MatchingLoss, Callable[..., torch.Tensor]]:
+    """A loss as a module, and how it is called."""
+    module = MatchingLoss(loss, canonicalise=canonicalise).to(DEVICE)
+    return module, torch.compile(module) if sizes.compiled else module
 
 
-def selective_stored(name: str, loss: Any, sample: TopKTeacher) -> Objective:
+def selective(name: str, loss: Any, sizes: Sizes) -> Objective:
+    module, call = made(loss, sizes, canonicalise=True)
+    return Objective(name, lambda scores, batch: call(scores, batch.scores), f"`{module.loss.potential}`")
+
+
+def selective_stored(name: str, loss: Any, sizes: Sizes, sample: TopKTeacher) -> Objective:
     """With the best classes of the teacher only."""
-    module = MatchingLoss(loss).to(DEVICE)
+    module, call = made(loss, sizes, canonicalise=sizes.compiled)
     exact = sample.is_exact(module.loss).float().mean().item()
     known = sample.log_probabilities.exp().sum(-1).mean().item()
     note = (
         f"`{module.loss.potential}`; as with the full teacher for {100.0 * exact:.1f} % of tokens, "
         f"{100.0 * known:.1f} % of the probability is stored"
     )
-    return Objective(name, lambda scores, batch: module(scores, batch.stored), note)
+
+    def value(scores: torch.Tensor, batch: Batch) -> torch.Tensor:
+        return call(scores, batch.stored.dense() if sizes.compiled else batch.stored)
+
+    return Objective(name, value, note)
 
 
-def only_best(scores: torch.Tensor, batch: Batch) -> torch.Tensor:
-    """Forward KL among the teacher's best classes, as if there were no others."""
-    teacher, indices = batch.scores.topk(BEST, dim=-1)
-    return forward_kl(scores.gather(-1, indices), teacher)
+def only_stored(scores: torch.Tensor, batch: Batch) -> torch.Tensor:
+    """Forward KL among the teacher's stored classes, as if there were no others."""
+    stored = batch.stored
+    return forward_kl(scores.gather(-1, stored.indices), stored.scores)
 
 
 def weight_of_best(softmax: sm.CompositeSoftmax, stored: TopKTeacher) -> float:
@@ -437,13 +462,15 @@ def all_objectives(teacher: Teacher, sizes: Sizes) -> list[Objective]:
     """What is usual, what is simple, and what selects; scalings follow rules, none is tuned on results."""
     chosen = torch.arange(min(len(teacher.scores), -(-sizes.sample // sizes.context)), device=DEVICE)
     sample = Batch(teacher, chosen)
-    uniform = -math.log(teacher.classes)
+    few = f"best {sizes.stored}"
+    guess = -math.log(teacher.classes)
     exp = sm.Exp().affine(alpha=0.25)
-    capped = sm.Exp().capped(None, 0.0).affine(alpha=0.5, beta=math.log(0.1))
-    sinh = sm.Sinh().capped(0.0, None).affine(alpha=0.25, beta=uniform)
-    smelu, smelu_stored = (fitted(given).loss for given in (sample.scores, sample.stored))
-    potential: Any = smelu.potential
-    floor = sm.CompositeSoftmax(0.9 * potential.scaling + sm.Constant(0.1), gamma=potential.gamma)
+    sinh = sm.Sinh().capped(0.0, None).affine(alpha=0.25, beta=guess)
+    little, much = (fitted(sample.scores, share=share).loss for share in (0.1, 0.7))
+    sharp = fitted(sample.scores, sm.SmeLU().affine(beta=guess + 1.0)).loss
+    exact = fitted(sample.stored, exact=True).loss
+    potential: Any = exact.potential
+    even = sm.CompositeSoftmax(potential.scaling)
     return [
         Objective(REFERENCE, lambda scores, batch: forward_kl(scores, batch.scores), "KL of teacher to student"),
         Objective("reverse KL", lambda scores, batch: reverse_kl(scores, batch.scores), "KL of student to teacher"),
@@ -451,16 +478,17 @@ def all_objectives(teacher: Teacher, sizes: Sizes) -> list[Objective]:
         Objective("hard labels", lambda scores, batch: cross_entropy(scores, batch.targets), "no teacher"),
         at_temperature("forward KL, temperature 2", 2.0),
         at_temperature("forward KL, temperature 0.5", 0.5),
-        # above its cut-off SmeLU is a Softmax of this temperature: what is left between the two is the clipping
-        at_temperature("forward KL, temperature gamma of SmeLU", potential.gamma),
-        Objective(f"forward KL, best {BEST} only", only_best, "other classes do not exist"),
-        selective("SmeLU", smelu),
-        selective_stored(f"SmeLU, best {sizes.stored} stored", smelu, sample.stored),
-        selective_stored(f"SmeLU fitted to best {sizes.stored}, stored", smelu_stored, sample.stored),
-        selective("SmeLU with a floor", floor),
-        selective("exp", sm.CompositeSoftmax(exp, gamma=gamma_for_best(exp, sample.stored))),
-        selective("exp, capped above", sm.CompositeSoftmax(capped, gamma=gamma_for_best(capped, sample.stored))),
-        selective("sinh, capped below", fitted(sample.scores, sinh).loss),
+        selective("SmeLU, share 0.1", little, sizes),
+        selective("SmeLU, share 0.7", much, sizes),
+        # above its cut-off SmeLU is a Softmax of temperature gamma
+        selective("SmeLU, gamma fitted", sharp, sizes),
+        selective("exp", sm.CompositeSoftmax(exp, gamma=gamma_for_best(exp, sample.stored)), sizes),
+        selective("sinh, capped below", fitted(sample.scores, sinh).loss, sizes),
+        Objective(f"forward KL, {few} only", only_stored, "other classes do not exist"),
+        selective_stored(f"SmeLU, share 0.1, {few}", little, sizes, sample.stored),
+        selective_stored(f"SmeLU, share 0.7, {few}", much, sizes, sample.stored),
+        selective_stored(f"SmeLU, exact, {few}", exact, sizes, sample.stored),
+        selective_stored(f"SmeLU, exact, gamma 1, {few}", even, sizes, sample.stored),
     ]
 
 
@@ -784,15 +812,6 @@ def markdown(report: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def between_marks(page: str, text: str) -> str:
-    """A page with a text between its marks."""
-    marks = "<!-- study -->", "<!-- end -->"
-    found = re.fullmatch("(.*?{}).*?({}.*)".format(*marks), page, flags=re.DOTALL)
-    if found is None:
-        raise ValueError(f"distillation.py: the page must have the marks {marks[0]} and {marks[1]}.")
-    return f"{found[1]}\n\n{text}\n\n{found[2]}"
-
-
 # ----------------------------------------------------------------------------------------------------------------- main
 
 
@@ -800,7 +819,7 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, help="a folder of .txt or .txt.gz files")
     parser.add_argument("--out", type=Path, default=Path("distillation_study.json"), help="where the JSON goes")
-    parser.add_argument("--deadline", type=float, default=500.0, help="seconds after which no student begins")
+    parser.add_argument("--deadline", type=float, default=10800.0, help="seconds after which no student begins")
     parser.add_argument("--quick", action="store_true", help="tiny models and few steps, to see that all works")
     parser.add_argument("--markdown", type=Path, help="print the tables of the documentation from a JSON")
     parser.add_argument("--into", type=Path, help="with --markdown: write them between the marks of this page")
@@ -816,13 +835,14 @@ def main(given: list[str] | None = None) -> None:
     if options.markdown:
         text = markdown(json.loads(options.markdown.read_text()))
         if options.into:
-            options.into.write_text(between_marks(options.into.read_text(), text))
+            options.into.write_text(between_marks(options.into.read_text(), "study", text))
         else:
             print(text)
         return
     if DEVICE.type == "cuda":
         torch.set_float32_matmul_precision("high")
-    study = Study(options, QUICK if options.quick else Sizes(), start)
+    usual = Sizes() if DEVICE.type == "cuda" else ON_CPU
+    study = Study(options, QUICK if options.quick else usual, start)
     study.choose_steps()
     study.judge(study.tune())
     study.save()

@@ -18,7 +18,6 @@ import json
 import math
 import os
 import platform
-import re
 import statistics
 import subprocess
 import sys
@@ -30,7 +29,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
 INTERPRET = "--interpret" in sys.argv  # for tests of this script on processors: all shapes are tiny
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # the processes below are the parallelism
 if INTERPRET:
@@ -38,6 +38,7 @@ if INTERPRET:
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
+from _pages import between_marks  # noqa: E402
 
 import selmatch as sm  # noqa: E402
 from selmatch.torch import MatchingLoss, TopKTeacher, linear_matching_loss  # noqa: E402
@@ -713,15 +714,6 @@ def markdown(report: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def between_marks(page: str, text: str) -> str:
-    """A page with a text between its marks."""
-    marks = "<!-- table -->", "<!-- end -->"
-    found = re.fullmatch("(.*{}).*({}.*)".format(*marks), page, flags=re.DOTALL)
-    if found is None:
-        raise ValueError(f"gpu.py: the page must have the marks {marks[0]} and {marks[1]}.")
-    return f"{found[1]}\n\n{text}\n\n{found[2]}"
-
-
 # ----------------------------------------------------------------------------------------------------------------- main
 
 
@@ -753,7 +745,7 @@ def main() -> None:
     if options.markdown:
         text = markdown(json.loads(options.markdown.read_text()))
         if options.into:
-            options.into.write_text(between_marks(options.into.read_text(), text))
+            options.into.write_text(between_marks(options.into.read_text(), "table", text))
         else:
             print(text)
         return

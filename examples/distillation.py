@@ -1,10 +1,9 @@
 """Distillation: a small language model learns from a larger one, both trained here on text that the script makes up.
 
 Hidden states say words by Zipf's law; the student has a tenth of the teacher's parameters. Forward KL, reverse KL and
-the Jensen-Shannon divergence against selective losses that leave out what the teacher finds unlikely. Their gamma
-is fitted so that words left out hold little of the composite probabilities, or 1, so that they keep their weight. These
-losses need only the teacher's best words: the last row has stored 100 of 300, and must come out as the row before it.
-Perplexity of new text, and agreement with the teacher at the top.
+the Jensen-Shannon divergence against selective losses that ignore what the teacher finds unlikely: a little of it, or
+much. The latter needs only the teacher's best words: the last row has stored 100 of 300, and must come out as the row
+before it. Perplexity of new text, and agreement with the teacher at the top.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from experiment import Measure, Results, Scores, mean_correlation, run
 from scipy.stats import spearmanr
 from torch.nn.functional import cross_entropy
 
-from selmatch import CompositeSoftmax
 from selmatch.distillation import distillation_loss, fitted, forward_kl, jensen_shannon, reverse_kl
 from selmatch.sparse_teachers import TopKTeacher
 
@@ -85,16 +83,16 @@ def stored_rows(stored: TopKTeacher, rows: torch.Tensor) -> TopKTeacher:
 def losses(taught: torch.Tensor) -> dict[str, Loss]:
     """Losses of students for the teacher's logits of all rows."""
     stored = TopKTeacher.from_scores(taught, STORED)
+    little = fitted(taught, share=0.1).loss
     # from all rows, not from a first batch: then no row has a word above the cut-off that is not stored
-    sharp = fitted(stored).loss
-    even = CompositeSoftmax(sharp.potential.scaling, gamma=1.0)
+    much = fitted(stored, share=0.8, exact=True).loss
     return {
         "forward KL": lambda logits, rows: forward_kl(logits, taught[rows]),
         "reverse KL": lambda logits, rows: reverse_kl(logits, taught[rows]),
         "Jensen-Shannon": lambda logits, rows: jensen_shannon(logits, taught[rows]),
-        "selective, fitted": lambda logits, rows: distillation_loss(logits, taught[rows], sharp),
-        "selective, gamma 1": lambda logits, rows: distillation_loss(logits, taught[rows], even),
-        "selective, stored": lambda logits, rows: distillation_loss(logits, stored_rows(stored, rows), even),
+        "selective, little": lambda logits, rows: distillation_loss(logits, taught[rows], little),
+        "selective, much": lambda logits, rows: distillation_loss(logits, taught[rows], much),
+        "selective, stored": lambda logits, rows: distillation_loss(logits, stored_rows(stored, rows), much),
     }
 
 

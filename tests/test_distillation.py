@@ -263,7 +263,7 @@ def test_stored_teachers_are_exact_below_the_cut_off(classes, k):
 def test_the_stored_numbers_tell_that_they_are_exact():
     full = logits(4, 3000, spread=3.0)
     teacher = TopKTeacher.from_scores(full, 64)
-    loss = fitted(teacher).loss
+    loss = fitted(teacher, exact=True).loss
     assert teacher.is_exact(loss).all()
     student = logits(4, 3000, seed=1)
     assert_equal(distillation_loss(student, teacher, loss), distillation_loss(student, full, loss))
@@ -378,31 +378,57 @@ def share_by_hand(loss, z):
     return np.mean(np.sum(potential.prob(scores), axis=-1, where=scores <= exact_below(loss)))
 
 
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.7, 0.99])
+@pytest.mark.parametrize("classes", [2, 40, 5000])
+@given(seed=st.integers(0, 2**32 - 1), spread=st.floats(0.0, 40.0), skew=st.floats(0.2, 4.0))
+def test_no_row_of_any_teacher_clips_more_than_its_share(share, classes, seed, spread, skew):
+    z = np.random.default_rng(seed).normal(size=(3, classes))
+    teacher = spread * np.sign(z) * np.abs(z) ** skew
+    loss, reached = fitted(teacher, share=share)
+    assert loss.potential.gamma == 1.0
+    assert_equal(reached, share_by_hand(loss, teacher))
+    for row in teacher:
+        assert clipped_share(loss, row) <= share * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.7])
+def test_teachers_that_clip_nearly_their_share(share):
+    """A row whose classes lie just below the cut-off, but for one: the rule leaves little room."""
+    classes = 100_000
+    loss, _ = fitted(np.zeros(classes), share=share)
+    low = exact_below(loss) - 1e-6
+    worst = np.full(classes, low)
+    worst[0] = math.log(-math.expm1(math.log(classes - 1) + low))
+    assert 0.98 * share < clipped_share(loss, worst) <= share
+
+
 @pytest.mark.parametrize("spread", [1.0, 3.0])
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
-def test_fitted_losses_clip_as_much_as_allowed(spread, share):
-    teacher = logits(4, 8, 900, spread=spread)
-    loss, reached = fitted(teacher, share=share)
+def test_gamma_is_as_large_as_the_share_allows(spread, share):
+    teacher, scaling = logits(4, 8, 900, spread=spread), sm.SmeLU().affine(beta=1.0 - math.log(900))
+    loss, reached = fitted(teacher, scaling, share=share)
     gamma = loss.potential.gamma
     assert reached <= share
     assert_equal(reached, share_by_hand(loss, teacher))
     assert_equal(clipped_share(loss, teacher), reached)
-    more = sm.CompositeSoftmax(loss.potential.scaling, gamma=1.01 * gamma)
-    assert gamma == 1.0 or clipped_share(more, teacher) > share
+    assert gamma == 1.0 or clipped_share(sm.CompositeSoftmax(scaling, gamma=1.01 * gamma), teacher) > share
 
 
 def test_the_share_grows_with_gamma():
-    teacher, scaling = logits(16, 900, spread=3.0), fitted(logits(16, 900, spread=3.0)).loss.potential.scaling
+    teacher, scaling = logits(16, 900, spread=3.0), sm.SmeLU().affine(beta=1.0 - math.log(900))
     shares = [clipped_share(sm.CompositeSoftmax(scaling, gamma=gamma), teacher) for gamma in np.geomspace(0.01, 30, 40)]
     assert np.all(np.diff(shares) > 0)
 
 
-def test_large_vocabularies_need_a_small_gamma():
+def test_exactness_for_large_vocabularies_needs_a_small_gamma(caplog):
     full = logits(6, 128256, spread=2.5)
     teacher = TopKTeacher.from_scores(full, 64)
-    loss, share = fitted(teacher)
+    assert fitted(teacher).loss == fitted(full).loss
+    assert not caplog.records
+    loss, share = fitted(teacher, exact=True)
     assert teacher.is_exact(loss).all()
     assert loss.potential.gamma < 0.3
+    assert f"gamma = {loss.potential.gamma:g} makes the student copy" in caplog.text
     assert 0.09 < share <= 0.1
     assert_equal(clipped_share(loss, full), share, rtol=1e-9)
     plain = sm.CompositeSoftmax(loss.potential.scaling)
@@ -410,13 +436,14 @@ def test_large_vocabularies_need_a_small_gamma():
 
 
 def test_the_default_cut_off():
-    assert exact_below(fitted(logits(16, 500)).loss) == pytest.approx(-math.log(500), abs=0.01)
     z = logits(16, 500)
+    assert exact_below(fitted(z).loss) == pytest.approx(math.log(0.107 / 500) - 1.0, abs=0.01)
     teacher = TopKTeacher.from_scores(z, 30)
-    cut = exact_below(fitted(teacher).loss)
+    assert exact_below(fitted(teacher).loss) == exact_below(fitted(z, exact=True).loss) == exact_below(fitted(z).loss)
+    cut = exact_below(fitted(teacher, exact=True).loss)
     assert teacher.ceiling.max() <= cut <= teacher.ceiling.max() + 0.01
-    enough = TopKTeacher.from_scores(z, 490)
-    assert exact_below(fitted(enough).loss) == exact_below(fitted(z).loss)
+    enough = TopKTeacher.from_scores(3.0 * z, 490)
+    assert exact_below(fitted(enough, exact=True).loss) == exact_below(fitted(z).loss)
 
 
 @pytest.mark.parametrize("make", LIBRARIES.values(), ids=LIBRARIES)
@@ -441,8 +468,8 @@ def test_fitted_in_pieces(monkeypatch):
 @pytest.mark.parametrize("make", [np.asarray, torch.as_tensor], ids=["numpy", "torch"])
 def test_masks_of_stored_teachers(make):
     z, mask = logits(5, 6, 200, spread=3.0), np.random.default_rng(3).random((5, 6)) < 0.5
-    expected = fitted(TopKTeacher.from_scores(z[mask], 20))
-    found = fitted(TopKTeacher.from_scores(make(z), 20), where=make(mask))
+    expected = fitted(TopKTeacher.from_scores(z[mask], 20), exact=True)
+    found = fitted(TopKTeacher.from_scores(make(z), 20), exact=True, where=make(mask))
     assert found.loss == expected.loss
     assert found.share == pytest.approx(expected.share, rel=1e-12)
 
@@ -604,7 +631,8 @@ def test_stored_teachers_and_halves_that_are_not_finite_are_named():
         (lambda: fitted(TEACHER, share=1.0), "share must be < 1, got 1.0"),
         (lambda: fitted(TEACHER, where=np.zeros((3, 4), dtype=bool)), "at least one row that counts"),
         (lambda: fitted(TEACHER, sm.Step().affine(beta=-0.5)), r"share must be at least 0\.\d+ here, got 0.1"),
-        (lambda: fitted(TopKTeacher.from_scores(TEACHER, 1)), "lower cut-off, or store more classes"),
+        (lambda: fitted(TEACHER, sm.Step(), exact=True), "exact must be False for a scaling"),
+        (lambda: fitted(TopKTeacher.from_scores(TEACHER, 1), exact=True), "lower cut-off, or store more classes"),
     ],
 )  # fmt: skip
 def test_wrong_values(call, message):
@@ -619,7 +647,10 @@ def test_wrong_values(call, message):
         (lambda: distillation_loss(STUDENT, TEACHER, "exp"), "loss must be a MatchingLoss, a potential or a curve"),
         (lambda: forward_kl(torch.zeros(2, 3), np.zeros((2, 3))), "student and teacher .* got PyTorch and NumPy"),
         (lambda: forward_kl(torch.zeros(2, 3), TopKTeacher.from_scores(np.zeros((2, 3)), 1)), "PyTorch and NumPy"),
-        (lambda: forward_kl(torch.zeros(2, 3), torch.zeros(2, 3), where=[True, False]), "student and where .* NumPy"),
+        (
+            lambda: forward_kl(torch.zeros(2, 3), torch.zeros(2, 3), where=np.array([True, False])),
+            "student and where .* NumPy",
+        ),
         (lambda: forward_kl(torch.zeros(2, 3).long(), torch.zeros(2, 3)), "student must be floating point"),
         (lambda: forward_kl(STUDENT, 3.0), "teacher must be an array of logits, got 3.0"),
         (lambda: forward_kl(STUDENT, "logits"), "teacher must be an array of logits, got str"),
@@ -635,4 +666,6 @@ def test_wrong_types(call, message):
 
 
 def test_lists_and_whole_numbers_are_taken():
+    masked = forward_kl(torch.zeros(2, 3), torch.arange(6.0).view(2, 3) ** 2, where=[True, False])
+    assert masked == forward_kl(torch.zeros(1, 3), torch.tensor([[0.0, 1.0, 4.0]]))
     assert forward_kl([[1, 2]], [[2, 1]], where=[True]) == forward_kl(np.array([[1.0, 2.0]]), np.array([[2.0, 1.0]]))

@@ -8,8 +8,9 @@ Logits are only defined up to a shift, and a composite Softmax is not blind to i
 from __future__ import annotations
 
 import functools
+import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +39,8 @@ __all__ = [
 ]
 
 Array = Any
+
+_log = logging.getLogger(__name__)
 
 #: how scores are made comparable
 _CANONICAL = ("log_probabilities", "teacher_maximum", None)
@@ -215,7 +218,7 @@ def jensen_shannon(
     return given.finished(weight * taught + (1.0 - weight) * known, reduction)
 
 
-class _Divergence(Loss):
+class KullbackLeibler(Loss):
     """The Kullback-Leibler divergence of log-probabilities, with derivatives with respect to both of them.
 
     Both sides add up to 1, so that it is the sum of ``p (e^u - 1 - u)`` with u = log q - log p. Unlike ``-p u`` no such
@@ -230,7 +233,7 @@ class _Divergence(Loss):
         return row_sum(terms if present is None else choose(present, terms, 0.0))[..., 0]
 
 
-_KL = _Divergence()
+_KL = KullbackLeibler()
 #: whose matching loss is the same divergence
 _SOFTMAX = MatchingLoss(CompositeSoftmax())
 
@@ -283,6 +286,8 @@ def _given(who: str, student: Any, teacher: Any, temperature: Any, where: Any) -
         raise ValueError(f"{who}: student and teacher must have one shape, got {shape} and {expected}.")
     rows = _row_mask(who, where, shape[:-1])
     if rows is not None:
+        if isinstance(where, (bool, list, tuple)) and space.name == "PyTorch":  # lists belong to no library
+            rows = student.new_tensor(where).bool()
         _require_one_library(who, space, rows, "where")
         rows = space.adopt(rows) if space.name == "JAX" else rows
     _require_finite(who, "student", student, rows)
@@ -482,20 +487,25 @@ class Fitted(NamedTuple):
     share: float
 
 
-def fitted(teacher: Any, scaling: Curve | None = None, *, share: float = 0.1, where: Any = None) -> Fitted:
+def fitted(
+    teacher: Any, scaling: Curve | None = None, *, share: float = 0.1, exact: bool = False, where: Any = None
+) -> Fitted:
     r"""A loss for a teacher: the one to start with, from the first batch.
 
-    A scaling that is 0 below a cut-off makes all classes below it equal, but each keeps its weight in the Softmax, and
-    of a large vocabulary nearly all classes are there. Gamma is the largest one up to 1 with which they hold at most
-    ``share`` of the teacher's composite probabilities, on average over the rows of the batch. (The share of a row is
-    ``n / (n + sum e^((Q(z) - Q(cut-off)) / gamma))`` with n clipped classes and the sum over all others, where Q is
-    higher: it grows with gamma.)
+    A :class:`SmeLU` for log-probabilities that is 0 below a cut-off, rises over two units (a factor of seven in
+    probability) and is 1 from there on, with gamma = 1. Classes below the cut-off are all alike, but each keeps its
+    weight in the Softmax. For V classes the cut-off is
 
-    Without a scaling it is a :class:`SmeLU` for log-probabilities that is 0 below a cut-off, rises over two units (a
-    factor of seven in probability) and is 1 from there on. The cut-off is log(1/V), the score of a blind guess among
-    V classes: a class counts if the teacher finds it likelier than that, and every row has such a class, unless it is
-    flat. For a :class:`TopKTeacher` that stores few classes it is higher: at the highest score that a class left out
-    may have in this batch, so that the loss is exact (:meth:`~TopKTeacher.is_exact`).
+    .. math:: \log\frac{a}{V} - 1, \qquad a = \frac{\mathrm{share}}{1 - (1 - 1/e)\,\mathrm{share}}
+
+    which is so low that clipped classes never hold more than ``share`` of the composite probabilities: not in any row
+    of any teacher. With 0.1, a class is ignored if the teacher finds it 25 times less likely than a blind guess, and
+    the loss is close to :func:`forward_kl`. With a larger share it selects more.
+
+    Gamma is chosen where the cut-off is given: with a scaling, or with ``exact``. It is then the largest one up to 1
+    with which clipped classes hold at most ``share`` on average over the rows of the batch. (The share of a row is
+    ``n / (n + sum e^((Q(z) - Q(cut-off)) / gamma))`` with n clipped classes and the sum over all others, where Q is
+    higher: it grows with gamma.) A small gamma sharpens the teacher as a low temperature does; a warning is logged.
 
     Parameters
     ----------
@@ -504,7 +514,11 @@ def fitted(teacher: Any, scaling: Curve | None = None, *, share: float = 0.1, wh
     scaling : Curve, optional
         The scaling to find gamma for; gamma is 1 if it clips nothing.
     share : float
-        Above 0 and below 1.
+        Above 0 and below 1: how much the loss may ignore.
+    exact : bool
+        For a :class:`TopKTeacher`: whether the cut-off rises to the highest score that a class left out may have in
+        this batch, so that the loss is that of the full teacher (:meth:`~TopKTeacher.is_exact`). It has its price if
+        few classes are stored: what lies between is ignored, and gamma falls.
     where : boolean array, optional
         The rows that count.
 
@@ -520,26 +534,37 @@ def fitted(teacher: Any, scaling: Curve | None = None, *, share: float = 0.1, wh
     >>> teacher = 3.0 * np.random.default_rng(0).normal(size=(64, 5000))
     >>> loss, share = fitted(teacher)
     >>> loss
-    MatchingLoss(CompositeSoftmax(SmeLU(c=1.0).affine(beta=-7.515625), gamma=0.566))
+    MatchingLoss(CompositeSoftmax(SmeLU(c=1.0).affine(beta=-10.7578125)))
     >>> round(share, 3)
-    0.1
+    0.065
     """
     who = "fitted"
     share = number(who, "share", share, above=0.0)
     if share >= 1.0:
         raise ValueError(f"{who}: share must be < 1, got {share}.")
-    if scaling is None:
-        scaling = _clipping_scaling(who, teacher, where)
+    given = scaling is not None
+    if given and exact:
+        raise ValueError(f"{who}: exact must be False for a scaling, which has its cut-off, got True.")
+    scaling = scaling if scaling is not None else _clipping_scaling(who, teacher, where, share, exact)
     require_curve(who, "scaling", scaling)
-    clipping = _clipping(who, scaling, teacher, where)
-    least = clipping.share(0.0)
+    pieces = _clipping(who, scaling, teacher, where)
+    if not given and not exact:  # one look at a time: nearly all classes lie above such a cut-off
+        return Fitted(MatchingLoss(CompositeSoftmax(scaling)), _share(pieces, 1.0))
+    pieces = list(pieces)
+    least = _share(pieces, 0.0)
     if least > share:
         raise ValueError(
             f"{who}: share must be at least {least:.3g} here, got {share:g}: in so many rows the scaling is 0 for all "
             "classes. Choose a scaling with a lower cut-off, or store more classes."
         )
-    gamma = _largest_gamma(clipping, share)
-    return Fitted(MatchingLoss(CompositeSoftmax(scaling, gamma=gamma)), clipping.share(gamma))
+    gamma = _largest_gamma(pieces, share)
+    if gamma < _SHARP:
+        _log.warning(
+            "fitted: gamma = %g makes the student copy a teacher that is sharpened as by this temperature. A larger "
+            "share or a lower cut-off (more classes stored, exact=False) raises it.",
+            gamma,
+        )
+    return Fitted(MatchingLoss(CompositeSoftmax(scaling, gamma=gamma)), _share(pieces, gamma))
 
 
 def clipped_share(loss: Any, teacher: Any, where: Any = None) -> float:
@@ -563,7 +588,7 @@ def clipped_share(loss: Any, teacher: Any, where: Any = None) -> float:
     """
     who = "clipped_share"
     potential = _plain_softmax(who, loss)
-    return _clipping(who, potential.scaling, teacher, where).share(float(potential.gamma))
+    return _share(_clipping(who, potential.scaling, teacher, where), float(potential.gamma))
 
 
 def _plain_softmax(who: str, loss: Any) -> CompositeSoftmax:
@@ -575,7 +600,7 @@ def _plain_softmax(who: str, loss: Any) -> CompositeSoftmax:
 
 
 class _Clipping(NamedTuple):
-    """A batch as far as its clipped share needs it.
+    """Some rows as far as their clipped share needs them.
 
     ``lead`` is Q less its value below the cut-off, of all classes above it, ``row`` the row and ``copies`` the number
     of classes of each entry; ``clipped`` counts the other classes of each row, and ``top`` is the largest lead.
@@ -587,10 +612,10 @@ class _Clipping(NamedTuple):
     clipped: np.ndarray
     top: np.ndarray
 
-    def share(self, gamma: float) -> float:
-        """The mean share of clipped classes; gamma = 0 stands for its limit."""
+    def shares(self, gamma: float) -> np.ndarray:
+        """The share of clipped classes in each row; gamma = 0 stands for its limit."""
         if gamma == 0.0:
-            return float(np.mean((self.top <= 0.0) & (self.clipped > 0)))
+            return (self.top <= 0.0) & (self.clipped > 0)
         with np.errstate(under="ignore"):
             ahead = np.bincount(
                 self.row,
@@ -598,65 +623,77 @@ class _Clipping(NamedTuple):
                 minlength=len(self.top),
             )
             behind = self.clipped * np.exp(-self.top / gamma)
-        return float(np.mean(behind / (behind + ahead)))
+        return behind / (behind + ahead)
 
 
-def _largest_gamma(clipping: _Clipping, share: float) -> float:
+def _share(pieces: Iterable[_Clipping], gamma: float) -> float:
+    """The mean share of clipped classes."""
+    return float(np.mean(np.concatenate([piece.shares(gamma) for piece in pieces])))
+
+
+def _largest_gamma(pieces: list[_Clipping], share: float) -> float:
     """The largest gamma up to 1 with at most this share, in three digits."""
-    if clipping.share(1.0) <= share:
+    if _share(pieces, 1.0) <= share:
         return 1.0
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if clipping.share(middle) <= share else (low, middle)
+        low, high = (middle, high) if _share(pieces, middle) <= share else (low, middle)
         if low > 0.0 and high - low < _DIGITS * low:
             break
     rounding = 10.0 ** (math.floor(math.log10(low)) - 2)
     return float(f"{math.floor(low / rounding) * rounding:.3g}")
 
 
-#: what a cut-off is rounded to, upwards, so that people can read it: a power of two, whose multiples are exact
+#: what a cut-off is rounded to, so that people can read it: a power of two, whose multiples are exact
 _ROUNDED = 2.0**-7
 #: steps of a bisection, and what it has to find gamma to
 _HALVINGS, _DIGITS = 60, 1e-5
 #: scores that are looked at together
-_CHUNK = 1 << 24
+_CHUNK = 1 << 22
+#: a gamma below it is worth a warning
+_SHARP = 0.5
 
 
-def _clipping_scaling(who: str, teacher: Any, where: Any) -> Curve:
-    """The scaling of :func:`fitted`."""
+def _clipping_scaling(who: str, teacher: Any, where: Any, share: float, exact: bool) -> Curve:
+    """The scaling of :func:`fitted`.
+
+    With n clipped classes, whose probabilities are at most that of the cut-off, e^-c b, and with e^Q >= p/b for all
+    others, the share of a row is at most n b / (n b + 1 - n e^-c b): with n <= V and V b = a, at most ``share``.
+    """
+    smelu = SmeLU()
     stored = isinstance(teacher, TopKTeacher)
     classes = teacher.classes if stored else _logits(who, "teacher", teacher).shape[-1]
-    cut = -math.log(classes)
-    if stored and teacher.k < classes:
+    guesses = share / (1.0 + share * math.expm1(-smelu.c))
+    beta = _ROUNDED * math.floor(math.log(guesses / classes) / _ROUNDED)
+    if exact and stored and teacher.k < classes:
         ceiling = _as_numpy(teacher.ceiling)
         mask = _row_mask(who, where, ceiling.shape)
-        cut = float(np.max(ceiling if mask is None else ceiling[_as_numpy(mask)], initial=cut))
-    return SmeLU().affine(beta=_ROUNDED * math.ceil((cut + SmeLU().c) / _ROUNDED))
+        highest = float(np.max(ceiling if mask is None else ceiling[_as_numpy(mask)], initial=-math.inf))
+        beta = max(beta, _ROUNDED * math.ceil((highest + smelu.c) / _ROUNDED))
+    return smelu.affine(beta=beta)
 
 
-def _clipping(who: str, scaling: Curve, teacher: Any, where: Any) -> _Clipping:
-    """The classes of a batch that a scaling clips, and by how much the others are ahead."""
+def _clipping(who: str, scaling: Curve, teacher: Any, where: Any) -> Iterator[_Clipping]:
+    """The classes of a batch that a scaling clips, and by how much the others are ahead, some rows at a time."""
     cut = exact_below(scaling)
-    level = 0.0 if cut is None else float(scaling.primitive(cut))
-    scores, rows, copies, clipped = [], [], [], []
-    seen = 0
+    level, cut = (0.0, -math.inf) if cut is None else (float(scaling.primitive(cut)), cut)
+    empty = True
     for z, tail, left in _listed_rows(who, teacher, where):
-        above, heavy = z > (-math.inf if cut is None else cut), tail > (-math.inf if cut is None else cut)
+        above, heavy = z > cut, tail > cut
         counts = _as_numpy(above.sum(-1))
-        numbers = np.arange(seen, seen + len(counts))
-        scores += [_as_numpy(z[above]), tail[heavy]]
-        rows += [np.repeat(numbers, counts), numbers[heavy]]
-        copies += [np.ones(counts.sum()), np.full(heavy.sum(), float(left))]
-        clipped.append(z.shape[-1] - counts + left * ~heavy)
-        seen += len(counts)
-    if seen == 0:
+        numbers = np.arange(len(counts))
+        scores = np.concatenate([_as_numpy(z[above]), tail[heavy]])
+        row = np.concatenate([np.repeat(numbers, counts), numbers[heavy]])
+        copies = np.concatenate([np.ones(counts.sum()), np.full(heavy.sum(), float(left))])
+        lead, top = np.asarray(scaling.primitive(scores)) - level, np.full(len(counts), -math.inf)
+        np.maximum.at(top, row, lead)
+        top[top == -math.inf] = 0.0
+        clipped = (z.shape[-1] - counts + left * ~heavy).astype(np.float64)
+        empty = empty and not len(counts)
+        yield _Clipping(lead, row, copies, clipped, top)
+    if empty:
         raise ValueError(f"{who}: teacher must have at least one row that counts, got none.")
-    lead, row = np.asarray(scaling.primitive(np.concatenate(scores))) - level, np.concatenate(rows)
-    top = np.full(seen, -math.inf)
-    np.maximum.at(top, row, lead)
-    top[top == -math.inf] = 0.0
-    return _Clipping(lead, row, np.concatenate(copies), np.concatenate(clipped).astype(np.float64), top)
 
 
 def _listed_rows(who: str, teacher: Any, where: Any) -> Iterator[tuple[Array, np.ndarray, int]]:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import torch
 
 #: those with the longest checks first
-MODULES = ("linear", "sparse", "rows", "operators", "elementwise")
+MODULES = ("linear", "sparse", "rows", "operators", "distillation", "elementwise")
 _log = logging.getLogger("selmatch.kernels.selftest")
 
 
