@@ -185,6 +185,17 @@ def check_nothing_counts(rank, size):
     assert none.shape[0] == 0
 
 
+def check_a_process_without_classes_needs_no_mask(rank, size):
+    student, teacher = scores()
+    part, where = part_of(rank, size, LONELY), torch.ones(6, CLASSES, dtype=torch.bool)
+    where[2] = False
+    expected, gradient = whole(student, teacher, LOSS, True, where=where)
+    alone = part.start == part.stop
+    value, slope = split(student, teacher, LOSS, True, part, where=None if alone else where)
+    assert_close(value, expected)
+    assert_close(slope, gradient[:, part], scale=gradient)
+
+
 def check_rows_have_axes_and_are_worked_on_a_few_at_a_time(rank, size):
     student, teacher = (z.reshape(2, 3, CLASSES) for z in scores())
     part = part_of(rank, size)

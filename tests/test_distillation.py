@@ -602,6 +602,8 @@ def test_stored_teachers_and_halves_that_are_not_finite_are_named():
         distillation_loss(STUDENT[0], teacher, CLIPPING)
     with pytest.raises(ValueError, match=r"fitted: the teacher's logits must be finite, got nan in row 2"):
         fitted(dirty)
+    with pytest.raises(ValueError, match=r"fitted: the teacher's logits must be finite, got nan in row 2"):
+        fitted(TopKTeacher.from_scores(dirty, 3), exact=True)
     student = torch.full((2, 5000), 60000.0, dtype=torch.float16)  # whose sum is beyond half precision
     assert forward_kl(student, student) == 0.0
     student[1, 4000] = torch.nan
@@ -631,6 +633,11 @@ def test_stored_teachers_and_halves_that_are_not_finite_are_named():
         (lambda: fitted(TEACHER, share=1.0), "share must be < 1, got 1.0"),
         (lambda: fitted(TEACHER, where=np.zeros((3, 4), dtype=bool)), "at least one row that counts"),
         (lambda: fitted(TEACHER, sm.Step().affine(beta=-0.5)), r"share must be at least 0\.\d+ here, got 0.1"),
+        (lambda: fitted(TopKTeacher.from_scores(TEACHER, 3), exact=True, where=~(MASK | ~MASK)), "row that counts"),
+        (lambda: fitted(np.zeros((0, 5))), "at least one row that counts"),
+        (lambda: fitted(np.zeros((3, 0))), r"classes on the last axis, got shape \(3, 0\)"),
+        (lambda: clipped_share(CLIPPING, np.array(3.0)), r"classes on the last axis, got shape \(\)"),
+        (lambda: fitted(np.log([[0.4, 0.3, 0.3]]), sm.SmeLU().affine(beta=math.log(0.4) + 1.0 - 1e-9)), "at least"),
         (lambda: fitted(TEACHER, sm.Step(), exact=True), "exact must be False for a scaling"),
         (lambda: fitted(TopKTeacher.from_scores(TEACHER, 1), exact=True), "lower cut-off, or store more classes"),
     ],

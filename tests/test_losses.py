@@ -594,6 +594,65 @@ def test_numbers_of_a_link_learn_from_targets_whose_score_is_infinite(library, c
         close(slopes[2], sign * share, 1e-12, 1e-15)
 
 
+@pytest.mark.parametrize(
+    ("curve", "y"),
+    [(sm.Power(2.0), 0.0), (sm.SignedPower(3.0), 0.0), (sm.Power(0.5), 0.0), (sm.Exp(), 0.0), (sm.ReLU(), 0.0),
+     (sm.SmeLU(c=1.0), 1.0), (sm.Tanh(), -1.0), (sm.Sigmoid() + sm.Tanh(), 2.0), (sm.Step(), 0.3)],
+    ids=repr,
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["alpha", "beta", "gain"])
+def test_numbers_of_a_link_learn_from_targets_at_the_ends_of_slopes(curve, y, name):
+    """Without the conjugate, which at an end of the range is infinite for all gains but one."""
+
+    def value(number, s_hat, y):
+        loss = sm.MatchingLoss(curve.affine(**{"alpha": 1.3, "beta": -0.2, "gain": 1.0, name: number}))
+        return loss.fenchel_young(s_hat, y, conjugate=False)
+
+    number = {"alpha": 1.3, "beta": -0.2, "gain": 1.0}[name]
+    given = torch.tensor(number, dtype=torch.float64, requires_grad=True)
+    s_hat, step = 0.6, 1e-6
+    value(given, torch.tensor([s_hat], dtype=torch.float64), torch.tensor([y], dtype=torch.float64)).backward()
+    primitive = [
+        curve.affine(**{"alpha": 1.3, "beta": -0.2, "gain": 1.0, name: number + move}).primitive(s_hat)
+        for move in (-step, step)
+    ]
+    assert given.grad.item() == pytest.approx((primitive[1] - primitive[0]) / (2 * step), rel=1e-7, abs=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gradients_close_to_a_limit_do_not_cancel(dtype):
+    s_hat = np.array([-3.0, 0.0, 15.0, 20.0, 40.0, 80.0], dtype=dtype)
+    one = np.ones_like(s_hat)
+    exact = -np.exp(-np.logaddexp(0.0, s_hat.astype(np.float64)))
+    close(sm.MatchingLoss(sm.Sigmoid()).fenchel_young_grad(s_hat, one), exact, 1e-6 if dtype is np.float32 else 1e-14)
+    close(sm.MatchingLoss(sm.Separable(sm.Sigmoid())).fenchel_young_grad(-s_hat, 0.0 * one), -exact, 1e-6)
+    tanh = sm.MatchingLoss(sm.Tanh()).fenchel_young_grad(s_hat[:4], one[:4])
+    close(tanh, -2.0 / (1.0 + np.exp(2.0 * s_hat[:4].astype(np.float64))), 1e-6)
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.from_numpy, jnp.asarray], ids=["numpy", "torch", "jax"])
+def test_the_end_of_the_range_of_the_arctangent_rounded_up(make):
+    s_hat = np.array([0.0, 1.0], dtype=np.float32)
+    for y in (math.pi / 2, -math.pi / 2):
+        gradient = sm.MatchingLoss(sm.Arctan()).fenchel_young_grad(make(s_hat), make(np.full(2, y, np.float32)))
+        close(gradient, np.arctan(s_hat) - y, 1e-6)
+    assert np.isnan(sm.Arctan().inverse(np.float32(np.nan)))
+
+
+class OwnTanh(sm.Curve):
+    """Of which only a formula is known."""
+
+    def __call__(self, x):
+        return sm.functions.tanh(x)
+
+
+def test_both_limits_of_a_curve_of_which_only_a_formula_is_known():
+    found = sm.MatchingLoss(OwnTanh()).fenchel_young(
+        np.array([0.0, 0.5, 0.5]), np.array([-1.0, -1.0, 1.0]), reduction="none"
+    )
+    close(found, np.log1p(np.exp([0.0, 1.0, -1.0])), 1e-12)
+
+
 def test_targets_far_out_are_not_clipped():
     assert sm.MatchingLoss(sm.Identity()).fenchel_young(0.0, 1e6) == 0.5e12
     assert sm.MatchingLoss(sm.SignedLog()).fenchel_young(0.0, 20.0) == pytest.approx(math.expm1(20.0) - 20.0, rel=1e-13)

@@ -75,8 +75,9 @@ def test_half_precision_is_summed_in_single_precision(monkeypatch):
     monkeypatch.setattr("selmatch.sparse_teachers._CHUNK", 5000)
     z = torch.from_numpy(scores(rows=6)).reshape(2, 3, -1).bfloat16()
     teacher = TopKTeacher.from_scores(z, k=4)
-    assert teacher.scores.dtype == torch.bfloat16
-    assert teacher.dense().dtype == torch.float32
+    assert teacher.scores.dtype == teacher.dense().dtype == torch.float32
+    same = TopKTeacher.from_scores(z.float(), k=4)
+    assert torch.equal(teacher.ceiling, same.ceiling)  # nothing was rounded after the log-sum-exp
     torch.testing.assert_close(teacher.log_sum_exp, z.float().logsumexp(-1))
     assert repr(teacher) == "TopKTeacher(4 of 4000 classes, rows (2, 3))"
 

@@ -183,6 +183,27 @@ def test_options_of_trls_own_losses_are_refused(option, value, message, tmp_path
         preference_trainer(SelectiveDPOTrainer, tmp_path, preference=alignment.dpo(), **{option: value})
 
 
+@pytest.mark.parametrize("preference", [sm.Sigmoid(), sm.MatchingLoss(sm.Sinh()), alignment.dpo, None], ids=repr)
+def test_what_is_no_preference_loss_is_refused_at_once(preference):
+    with pytest.raises(TypeError, match="SelectiveDPOTrainer: preference must be a PreferenceLoss, got"):
+        SelectiveDPOTrainer(preference=preference)
+    if preference in (alignment.dpo, "sigmoid"):
+        with pytest.raises(TypeError, match="SelectiveRewardTrainer: loss must be a PreferenceLoss, MatchingLoss or"):
+            SelectiveRewardTrainer(loss=preference)
+
+
+def test_a_scale_of_margins_is_positive():
+    with pytest.raises(ValueError, match=r"SelectiveDPOTrainer: margin_scale must be > 0, got 0.0"):
+        SelectiveDPOTrainer(preference=alignment.dpo(), margin_scale=0.0)
+
+
+def test_compiled_models_are_trained(tmp_path):
+    trainer, *_ = preference_trainer(SelectiveDPOTrainer, tmp_path, preference=alignment.dpo())
+    trainer.ref_model = torch.compile(trainer.ref_model, backend="eager")  # has a length that is an error
+    batch = trainer._prepare_inputs(next(iter(trainer.get_train_dataloader())))
+    assert set(trainer._with_reference(batch)) - set(batch) == {"ref_chosen_logps", "ref_rejected_logps"}
+
+
 # ------------------------------------------------------------------------------------------------------------- rewards
 
 

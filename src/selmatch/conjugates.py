@@ -31,7 +31,7 @@ def attainable(potential: Any, batch: Batch) -> tuple[Array, str, Array]:
         factor = "" if value == 1.0 else f"{value:g} times "
         return fits & (y / value >= 0.0), f"be {factor}probabilities that sum to 1 over the classes", y
     values: Interval = (potential.curve if isinstance(potential, Separable) else potential).range
-    ends = [abs(e) for e in (values.low, values.high) if math.isfinite(e)]
+    ends = [abs(e) for e in (values.low, values.high) if abs(e) < math.inf]
     slack = (1e-6 if single else 1e-14) * max(ends, default=0.0)
     inside = (y >= values.low - slack) & (y <= values.high + slack)
     return inside, f"lie in {values}, the range of the link", minimum(maximum(y, values.low), values.high)
@@ -68,21 +68,44 @@ def _of_score(curve: Curve, s_hat: Array, y: Array, s: Array) -> Array:
 
 
 def _of_trained(curve: Curve, s_hat: Array, y: Array) -> Array:
-    """The same, with derivatives with respect to the numbers of the curve that are finite for infinite scores too.
+    """The same, with derivatives with respect to the numbers of the curve that are finite at the ends of links too.
 
-    H*(y) = s y - H(s) for the best s, so that its derivative is that of -H(s) at this s. Where it is infinite, the
-    values are those of the limit, and derivatives those of a target that is a rounding inside of the range.
+    H*(y) = s y - H(s) for the best s, so that its derivative is that of -H(s) at this s. It is taken that way where
+    the inverse itself has none: where the slope is about 0 or infinite, and where s is infinite. Values are limits
+    then, derivatives those of a target a rounding inside of the range, and second derivatives are not complete.
     """
     still = namespace_of(s_hat).constant
-    s = still(curve.inverse(y))
+
+    def ordinary(x: Array) -> Array:
+        slope = still(curve.slope(x))
+        return (slope > 1e-6 * still(functions.abs(curve(x)))) & (slope < math.inf)
+
+    s, middle = still(curve.inverse(y)), still(curve.point() + 0.0 * y)
+    middle = where(ordinary(middle), middle, middle + 0.5)
     infinite = functions.abs(s) >= _FAR  # numerical inverses give such numbers
-    inside = where(infinite, curve(curve.point() + 0.0 * y), y)
+    at_end = infinite | ~ordinary(where(infinite, middle, s)) if curve.continuous else infinite
+    inside = where(at_end, curve(middle), y)
     usual = _of_score(curve, s_hat, inside, curve.inverse(inside))
-    limit = still(_of_score(curve, s_hat, y, _finite(s)))
     rounding = 2.0**-22 if namespace_of(y).is_single(y) else 2.0**-51
-    near = still(_finite(curve.inverse(y - rounding * where(s > 0.0, 1.0, -1.0) * functions.abs(y - inside))))
+    within = y - rounding * where(s > 0.0, 1.0, -1.0) * functions.abs(y - inside)
+    near = still(where(infinite, _finite(curve.inverse(within)), s))
     direct = (curve.primitive(s_hat) - curve.primitive(near)) - (s_hat - near) * y
-    return where(infinite, limit + (direct - still(direct)), usual)
+    value = still(_of_score(curve, s_hat, y, _finite(s)))
+    return where(at_end, value + (direct - still(direct)), usual)
+
+
+def fenchel_young_slope(potential: Any, s_hat: Array, y: Array, present: Array = None) -> Array:
+    """link(s_hat) - y; without cancellation where y is the limit of a link, which s_hat may be close to."""
+    if isinstance(potential, CompositeSoftmax):
+        return potential.link(s_hat, where=present) - y
+    curve: Curve = potential.curve if isinstance(potential, Separable) else potential
+    plain = curve(s_hat) - y
+    if not has_plain_numbers(curve) or curve.domain.open_low or curve.domain.open_high:
+        return plain
+    s = curve.inverse(y)
+    infinite = functions.abs(s) == math.inf
+    far = where(infinite, _finite(s), s_hat)
+    return where(infinite, curve.difference(far, s_hat - far, s_hat), plain)
 
 
 def without_conjugate(potential: Any, s_hat: Array, y: Array, present: Array = None) -> Array:

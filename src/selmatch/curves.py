@@ -330,7 +330,8 @@ class Arctan(Curve):
         return 1.0 / root / root
 
     def inverse(self, y):
-        return tan(y)
+        end = abs(y) >= math.pi / 2  # rounded up, it would come out on the other side
+        return where(end, where(y > 0.0, math.inf, -math.inf), tan(where(end, 0.0, y)))
 
     def difference(self, x, u, xh=None):
         xh = end(x, u, xh)

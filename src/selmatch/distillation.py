@@ -102,7 +102,7 @@ def distillation_loss(
     0.11340...
     """
     who = "distillation_loss"
-    loss = _loss_of(who, loss)
+    loss = loss_of_classes(who, loss)
     if canonicalise not in _CANONICAL:
         raise ValueError(f"{who}: canonicalise must be one of {_CANONICAL}, got {canonicalise!r}.")
     given = _given(who, student, teacher, temperature, where)
@@ -260,7 +260,7 @@ class _Given(NamedTuple):
         return self.space.cast(value, self.like) if reduction == "none" else value
 
 
-def _loss_of(who: str, loss: Any) -> MatchingLoss:
+def loss_of_classes(who: str, loss: Any) -> MatchingLoss:
     """A loss of many classes; a curve is the scaling of one."""
     potential = potential_of(who, loss)
     if isinstance(loss, Curve):
@@ -347,11 +347,10 @@ def _row_mask(who: str, where: Any, rows: tuple[int, ...]) -> Array:
 def _require_finite(who: str, name: str, x: Array, rows: Array) -> None:
     """Name the first row with a logit that is not finite, where values can be looked at.
 
-    The sum of all logits tells in one pass whether there is one; only then rows are looked at.
+    One pass tells whether there is one; only then rows are looked at.
     """
     space = namespace_of(x)
-    total = _visible_sum(x, space)
-    if total is None or math.isfinite(total):
+    if _visibly_finite(x, space) is not False:
         return
     bad = _as_numpy(~space.isfinite(x))
     if rows is not None:
@@ -366,15 +365,16 @@ def _require_finite(who: str, name: str, x: Array, rows: Array) -> None:
     )
 
 
-def _visible_sum(x: Array, space: Any) -> float | None:
-    """The sum of all numbers; None where looking at it would wait for a device, or stop a trace."""
+def _visibly_finite(x: Array, space: Any) -> bool | None:
+    """Whether all numbers are; None where looking at them would wait for a device, or stop a trace."""
     if space.name == "PyTorch":
         import torch
 
         if torch.compiler.is_compiling() or x.device.type != "cpu":
             return None
         try:
-            return float(x.detach().sum(dtype=torch.float64 if x.dtype == torch.float64 else torch.float32))
+            ends = torch.aminmax(x.detach())
+            return math.isfinite(ends.min) and math.isfinite(ends.max)
         except RuntimeError:  # inside torch.func, or no numbers at all
             return None
     if space.name == "JAX":
@@ -382,9 +382,10 @@ def _visible_sum(x: Array, space: Any) -> float | None:
 
         if isinstance(x, Tracer) or any(device.platform != "cpu" for device in x.devices()):
             return None
-        return float(space.total(space.widen(x)))
+    if x.size == 0:
+        return True
     with np.errstate(all="ignore"):
-        return float(x.sum())
+        return math.isfinite(x.min()) and math.isfinite(x.max())
 
 
 # ---------------------------------------------------------------------------------------- scores that can be compared
@@ -498,9 +499,9 @@ def fitted(
 
     .. math:: \log\frac{a}{V} - 1, \qquad a = \frac{\mathrm{share}}{1 - (1 - 1/e)\,\mathrm{share}}
 
-    which is so low that clipped classes never hold more than ``share`` of the composite probabilities: not in any row
-    of any teacher. With 0.1, a class is ignored if the teacher finds it 25 times less likely than a blind guess, and
-    the loss is close to :func:`forward_kl`. With a larger share it selects more.
+    (rounded down to 1/128), which is so low that clipped classes never hold more than ``share`` of the composite
+    probabilities: not in any row of any teacher. With 0.1, a class is ignored if the teacher finds it 25 times less
+    likely than a blind guess, and the loss is close to :func:`forward_kl`. With a larger share it selects more.
 
     Gamma is chosen where the cut-off is given: with a scaling, or with ``exact``. It is then the largest one up to 1
     with which clipped classes hold at most ``share`` on average over the rows of the batch. (The share of a row is
@@ -518,7 +519,7 @@ def fitted(
     exact : bool
         For a :class:`TopKTeacher`: whether the cut-off rises to the highest score that a class left out may have in
         this batch, so that the loss is that of the full teacher (:meth:`~TopKTeacher.is_exact`). It has its price if
-        few classes are stored: what lies between is ignored, and gamma falls.
+        few classes are stored: what lies between is ignored, and gamma falls. Full teachers are exact anyway.
     where : boolean array, optional
         The rows that count.
 
@@ -526,7 +527,7 @@ def fitted(
     -------
     Fitted
         ``loss`` and ``share``, the share that was reached: log it, and see what it becomes with
-        :func:`clipped_share`.
+        :func:`clipped_share`. Of a TopKTeacher it is the share of its :meth:`~TopKTeacher.dense` rows.
 
     Examples
     --------
@@ -542,20 +543,23 @@ def fitted(
     share = number(who, "share", share, above=0.0)
     if share >= 1.0:
         raise ValueError(f"{who}: share must be < 1, got {share}.")
-    given = scaling is not None
-    if given and exact:
+    if scaling is not None and exact:
         raise ValueError(f"{who}: exact must be False for a scaling, which has its cut-off, got True.")
-    scaling = scaling if scaling is not None else _clipping_scaling(who, teacher, where, share, exact)
+    rows = _rows_to_look_at(who, teacher, where)
+    if scaling is None:
+        lowest = _clipping_scaling(rows.classes, share)
+        scaling = _raised(lowest, rows) if exact else lowest
+        if scaling == lowest:  # gamma is known: rows are looked at some at a time, nearly all classes count
+            return Fitted(MatchingLoss(CompositeSoftmax(scaling)), _share(_clipping(scaling, rows), 1.0))
     require_curve(who, "scaling", scaling)
-    pieces = _clipping(who, scaling, teacher, where)
-    if not given and not exact:  # one look at a time: nearly all classes lie above such a cut-off
-        return Fitted(MatchingLoss(CompositeSoftmax(scaling)), _share(pieces, 1.0))
-    pieces = list(pieces)
-    least = _share(pieces, 0.0)
+    if exact_below(scaling) is None:
+        return Fitted(MatchingLoss(CompositeSoftmax(scaling)), 0.0)
+    pieces = list(_clipping(scaling, rows))
+    least = _share(pieces, _LEAST_GAMMA)
     if least > share:
         raise ValueError(
-            f"{who}: share must be at least {least:.3g} here, got {share:g}: in so many rows the scaling is 0 for all "
-            "classes. Choose a scaling with a lower cut-off, or store more classes."
+            f"{who}: share must be at least {least:.3g} here, got {share:g}: in so many rows the scaling is 0 for "
+            "nearly all classes. Choose a scaling with a lower cut-off, or store more classes."
         )
     gamma = _largest_gamma(pieces, share)
     if gamma < _SHARP:
@@ -588,12 +592,12 @@ def clipped_share(loss: Any, teacher: Any, where: Any = None) -> float:
     """
     who = "clipped_share"
     potential = _plain_softmax(who, loss)
-    return _share(_clipping(who, potential.scaling, teacher, where), float(potential.gamma))
+    return _share(_clipping(potential.scaling, _rows_to_look_at(who, teacher, where)), float(potential.gamma))
 
 
 def _plain_softmax(who: str, loss: Any) -> CompositeSoftmax:
     """The potential of a composite Softmax loss whose classes are all alike."""
-    potential = _loss_of(who, loss).potential
+    potential = loss_of_classes(who, loss).potential
     if not isinstance(potential, CompositeSoftmax) or potential.rho is not None or potential.anchor is not None:
         raise TypeError(f"{who}: loss must be a composite Softmax without rho and anchor, got {potential!r}.")
     return potential
@@ -613,9 +617,7 @@ class _Clipping(NamedTuple):
     top: np.ndarray
 
     def shares(self, gamma: float) -> np.ndarray:
-        """The share of clipped classes in each row; gamma = 0 stands for its limit."""
-        if gamma == 0.0:
-            return (self.top <= 0.0) & (self.clipped > 0)
+        """The share of clipped classes in each row."""
         with np.errstate(under="ignore"):
             ahead = np.bincount(
                 self.row,
@@ -632,88 +634,109 @@ def _share(pieces: Iterable[_Clipping], gamma: float) -> float:
 
 
 def _largest_gamma(pieces: list[_Clipping], share: float) -> float:
-    """The largest gamma up to 1 with at most this share, in three digits."""
+    """The largest gamma up to 1 with at most this share, in three digits; the least one has no more."""
     if _share(pieces, 1.0) <= share:
         return 1.0
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
+    low, high = _LEAST_GAMMA, 1.0
+    while high - low > _DIGITS * low:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if _share(pieces, middle) <= share else (low, middle)
-        if low > 0.0 and high - low < _DIGITS * low:
-            break
     rounding = 10.0 ** (math.floor(math.log10(low)) - 2)
     return float(f"{math.floor(low / rounding) * rounding:.3g}")
 
 
 #: what a cut-off is rounded to, so that people can read it: a power of two, whose multiples are exact
 _ROUNDED = 2.0**-7
-#: steps of a bisection, and what it has to find gamma to
-_HALVINGS, _DIGITS = 60, 1e-5
+#: the least gamma that makes sense, and what a bisection has to find gamma to
+_LEAST_GAMMA, _DIGITS = 1e-3, 1e-5
 #: scores that are looked at together
 _CHUNK = 1 << 22
 #: a gamma below it is worth a warning
 _SHARP = 0.5
 
 
-def _clipping_scaling(who: str, teacher: Any, where: Any, share: float, exact: bool) -> Curve:
-    """The scaling of :func:`fitted`.
+def _clipping_scaling(classes: int, share: float) -> Curve:
+    """The scaling of :func:`fitted`, whose cut-off clips no more than a share.
 
-    With n clipped classes, whose probabilities are at most that of the cut-off, e^-c b, and with e^Q >= p/b for all
-    others, the share of a row is at most n b / (n b + 1 - n e^-c b): with n <= V and V b = a, at most ``share``.
+    With b = e^beta: the n clipped classes have probabilities of at most e^-c b each, so that the others have at least
+    1 - n e^-c b together, and for these e^Q >= p / b, since Q(z) >= z - beta. The share of a row is therefore at most
+    n b / (n b + 1 - n e^-c b), which grows with n <= V and is ``share`` for n = V and V b = a.
     """
     smelu = SmeLU()
-    stored = isinstance(teacher, TopKTeacher)
-    classes = teacher.classes if stored else _logits(who, "teacher", teacher).shape[-1]
     guesses = share / (1.0 + share * math.expm1(-smelu.c))
-    beta = _ROUNDED * math.floor(math.log(guesses / classes) / _ROUNDED)
-    if exact and stored and teacher.k < classes:
-        ceiling = _as_numpy(teacher.ceiling)
-        mask = _row_mask(who, where, ceiling.shape)
-        highest = float(np.max(ceiling if mask is None else ceiling[_as_numpy(mask)], initial=-math.inf))
-        beta = max(beta, _ROUNDED * math.ceil((highest + smelu.c) / _ROUNDED))
-    return smelu.affine(beta=beta)
+    return smelu.affine(beta=_ROUNDED * math.floor(math.log(guesses / classes) / _ROUNDED))
 
 
-def _clipping(who: str, scaling: Curve, teacher: Any, where: Any) -> Iterator[_Clipping]:
+def _raised(scaling: Any, rows: _Rows) -> Curve:
+    """A scaling whose cut-off lies above all classes that are not stored."""
+    if rows.ceiling is None:
+        return scaling
+    c = scaling.curve.c
+    return scaling.curve.affine(beta=max(scaling.beta, _ROUNDED * math.ceil((rows.ceiling.max() + c) / _ROUNDED)))
+
+
+class _Rows(NamedTuple):
+    """Checked rows of a teacher, in one axis, of which some count.
+
+    ``listed`` are logits, or the stored log-probabilities; each of the ``left`` classes beside them has the score
+    ``tail`` and does not exceed the ``ceiling`` (of rows that count).
+    """
+
+    listed: Array
+    mask: Array
+    stored: bool
+    classes: int
+    left: int
+    tail: np.ndarray | None
+    ceiling: np.ndarray | None
+
+    def some_at_a_time(self) -> Iterator[tuple[Array, np.ndarray]]:
+        """Log-probabilities of listed classes, and that of the others."""
+        step = max(1, _CHUNK // self.listed.shape[-1])
+        for start in range(0, self.listed.shape[0], step):
+            part = slice(start, start + step)
+            kept = slice(None) if self.mask is None else self.mask[part]
+            z = _constant(self.listed[part][kept])
+            z = z if self.stored else log_probabilities(namespace_of(z).widen(z))
+            nowhere = np.full(z.shape[0], -math.inf)
+            yield z, nowhere if self.tail is None else self.tail[part][_as_numpy(kept)]
+
+
+def _rows_to_look_at(who: str, teacher: Any, where: Any) -> _Rows:
+    stored = isinstance(teacher, TopKTeacher)
+    listed = teacher.log_probabilities if stored else _logits(who, "teacher", teacher)
+    shape = tuple(listed.shape)
+    if not shape or shape[-1] == 0:
+        raise ValueError(f"{who}: teacher must have its classes on the last axis, got shape {shape}.")
+    mask = _row_mask(who, where, shape[:-1])
+    _require_finite(who, "teacher", listed, mask)
+    if math.prod(shape[:-1]) == 0 or (mask is not None and not _as_numpy(mask).any()):
+        raise ValueError(f"{who}: teacher must have at least one row that counts, got none.")
+    mask = None if mask is None else mask.reshape(-1)
+    classes = teacher.classes if stored else shape[-1]
+    left, tail, ceiling = classes - shape[-1], None, None
+    if left:
+        tail, ceiling = (_as_numpy(x).reshape(-1) for x in (teacher.tail, teacher.ceiling))
+        ceiling = ceiling if mask is None else ceiling[_as_numpy(mask)]
+    return _Rows(listed.reshape(-1, shape[-1]), mask, stored, classes, left, tail, ceiling)
+
+
+def _clipping(scaling: Curve, given: _Rows) -> Iterator[_Clipping]:
     """The classes of a batch that a scaling clips, and by how much the others are ahead, some rows at a time."""
     cut = exact_below(scaling)
     level, cut = (0.0, -math.inf) if cut is None else (float(scaling.primitive(cut)), cut)
-    empty = True
-    for z, tail, left in _listed_rows(who, teacher, where):
+    for z, tail in given.some_at_a_time():
         above, heavy = z > cut, tail > cut
         counts = _as_numpy(above.sum(-1))
         numbers = np.arange(len(counts))
         scores = np.concatenate([_as_numpy(z[above]), tail[heavy]])
         row = np.concatenate([np.repeat(numbers, counts), numbers[heavy]])
-        copies = np.concatenate([np.ones(counts.sum()), np.full(heavy.sum(), float(left))])
+        copies = np.concatenate([np.ones(counts.sum()), np.full(heavy.sum(), float(given.left))])
         lead, top = np.asarray(scaling.primitive(scores)) - level, np.full(len(counts), -math.inf)
         np.maximum.at(top, row, lead)
         top[top == -math.inf] = 0.0
-        clipped = (z.shape[-1] - counts + left * ~heavy).astype(np.float64)
-        empty = empty and not len(counts)
+        clipped = (z.shape[-1] - counts + given.left * ~heavy).astype(np.float64)
         yield _Clipping(lead, row, copies, clipped, top)
-    if empty:
-        raise ValueError(f"{who}: teacher must have at least one row that counts, got none.")
-
-
-def _listed_rows(who: str, teacher: Any, where: Any) -> Iterator[tuple[Array, np.ndarray, int]]:
-    """The rows that count, some at a time: log-probabilities, that of each class not listed, and how many there are."""
-    stored = isinstance(teacher, TopKTeacher)
-    listed = teacher.log_probabilities if stored else _logits(who, "teacher", teacher)
-    shape = tuple(listed.shape)
-    rows = _row_mask(who, where, shape[:-1])
-    _require_finite(who, "teacher", listed, rows)
-    left = teacher.classes - teacher.k if stored else 0
-    flat, tails = listed.reshape(-1, shape[-1]), _as_numpy(teacher.tail).reshape(-1) if stored else None
-    mask = None if rows is None else rows.reshape(-1)
-    step = max(1, _CHUNK // shape[-1])
-    for start in range(0, flat.shape[0], step):
-        part = slice(start, start + step)
-        z, kept = flat[part], slice(None) if mask is None else mask[part]
-        z = _constant(z if mask is None else z[kept])
-        z = z if stored else log_probabilities(namespace_of(z).widen(z))
-        tail = np.full(z.shape[0], -math.inf) if tails is None or not left else tails[part][_as_numpy(kept)]
-        yield z, tail, left
 
 
 # ------------------------------------------------------------------------------------- what classes left out can cost

@@ -15,7 +15,7 @@ from selmatch.arrays import pytrees
 from selmatch.arrays.namespaces import NumPy
 from selmatch.batch import Anywhere, Batch, prepare, require_inside
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable, quickly, scalar_loss_with, usual_scores
-from selmatch.conjugates import attainable, fenchel_young, without_conjugate
+from selmatch.conjugates import attainable, fenchel_young, fenchel_young_slope, without_conjugate
 from selmatch.curve import Curve
 from selmatch.functions import row_max, row_sum, square, where
 from selmatch.inversion import minimise, minimise_rows
@@ -400,7 +400,7 @@ class MatchingLoss(Loss):
         batch = self._prepare_targets(".fenchel_young_grad", s_hat, y, where, weights, reduction, num_items)
 
         def gradient(y, u, xh, present):
-            move = self.potential.link(xh, **self._options(present)) - y
+            move = fenchel_young_slope(self.potential, xh, y, present)
             return (move if present is None else functions.where(present, move, 0.0),)
 
         (move,) = batch.evaluate(gradient)

@@ -477,8 +477,8 @@ def _require_scores(student: Any, teacher: Any) -> None:
 
 def _mask(where: Any, student: torch.Tensor) -> torch.Tensor | None:
     """A mask with all rows, and one or all classes of this process."""
-    if where is None:
-        return None
+    if where is None:  # without classes there is nothing that could count
+        return None if student.shape[-1] else torch.zeros_like(student, dtype=torch.bool)
     if not isinstance(where, torch.Tensor) or where.dtype != torch.bool:
         got = f"dtype {where.dtype}" if isinstance(where, torch.Tensor) else type(where).__name__
         raise TypeError(f"{_WHO}: where must be a boolean tensor, got {got}.")

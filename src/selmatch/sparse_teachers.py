@@ -22,8 +22,10 @@ __all__ = ["TopKTeacher", "exact_below"]
 
 #: the least probability that is left for classes that are not stored, about the rounding of a log-sum-exp
 _LEAST = 1e-7
-#: scores that are summed at once when a teacher is made
-_CHUNK = 1 << 26
+#: by how much stored probabilities may exceed 1, beside rounding: log-sum-exps that others have rounded
+_MOST_EXCESS = 0.01
+#: scores that are looked at together when a teacher is made
+_CHUNK = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,18 +76,22 @@ class TopKTeacher:
         indices, scores = _sorted(self.indices, self.scores)
         _check_values(indices, self.classes)
         level = self.log_sum_exp.detach() if _is_tensor(self.log_sum_exp) else self.log_sum_exp
-        self._keep(indices, scores, level, int(self.classes))
+        _check_total(*self._keep(indices, scores, level, int(self.classes)))
 
-    def _keep(self, indices: Any, scores: Any, level: Any, classes: int) -> None:
-        """Store what was given, and what every loss needs of it: computed once, not in every step."""
+    def _keep(self, indices: Any, scores: Any, level: Any, classes: int) -> tuple[Any, Any]:
+        """Store what was given, and what every loss needs of it: computed once, not in every step.
+
+        Gives the probability that is left for classes that are not stored, and its rounding.
+        """
         known = _wide(scores) - _wide(level)[..., None]
         kept = {"indices": indices, "scores": scores, "log_sum_exp": level, "classes": classes, "_known": known}
-        left = 1.0 - _space(known).exp(_double(known)).sum(-1)
-        kept["_ceiling"] = _ceiling(known, left, _rounding(scores, level))
+        left, rounding = 1.0 - _space(known).exp(_double(known)).sum(-1), _rounding(scores, level)
+        kept["_ceiling"] = _ceiling(known, left, rounding)
         kept["_tail"] = _tail(known, left, kept["_ceiling"], classes)
         kept["_narrow"] = indices.int() if _is_tensor(indices) and classes < 1 << 31 else indices
         for name, value in kept.items():
             object.__setattr__(self, name, value)
+        return left, rounding
 
     def __repr__(self) -> str:
         return f"TopKTeacher({self.k} of {self.classes} classes, rows {tuple(self.log_sum_exp.shape)})"
@@ -101,12 +107,13 @@ class TopKTeacher:
         if not isinstance(scores, np.ndarray):
             scores = scores.detach()
             best, indices = scores.topk(int(k), dim=-1, sorted=False)
-            return cls(indices, best, _log_sum_exp(scores), classes)
-        indices = np.argpartition(scores, classes - k, axis=-1)[..., classes - k :]
-        wide = scores.astype(np.float64)
-        top = wide.max(axis=-1)
-        level = top + np.log(np.exp(wide - top[..., None]).sum(axis=-1))
-        return cls(indices, np.take_along_axis(scores, indices, axis=-1), level, classes)
+            # the log-sum-exp is that of these very numbers: wide, they allow for no rounding
+            return cls(indices, _wide(best), _log_sum_exp(scores), classes)
+        rows = scores.reshape(-1, classes)
+        parts = [_best_of(rows[at], int(k)) for at in _slices(len(rows), classes)]
+        indices, best, level = map(np.concatenate, zip(*parts, strict=True))
+        shape = scores.shape[:-1]
+        return cls(indices.reshape(*shape, k), best.reshape(*shape, k), level.reshape(shape), classes)
 
     @property
     def k(self) -> int:
@@ -141,6 +148,8 @@ class TopKTeacher:
 
     def is_exact(self, loss: Any) -> Any:
         """For each row: whether the loss is that of the full teacher, if the stored classes are its best ones.
+
+        That is for log-probabilities: less the teacher's maximum, scores have another cut-off.
 
         Parameters
         ----------
@@ -254,12 +263,27 @@ def _precision(x: Any) -> float:
     return float(_space(x).finfo(x.dtype).eps)
 
 
+def _slices(rows: int, classes: int) -> list[slice]:
+    """All rows, a few at once; one slice also where there are none."""
+    step = max(1, _CHUNK // classes)
+    return [slice(start, start + step) for start in range(0, max(rows, 1), step)]
+
+
+def _best_of(rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The best k classes of rows of an array, their scores at least in single precision, and the log-sum-exps."""
+    indices = np.argpartition(rows, rows.shape[-1] - k, axis=-1)[..., rows.shape[-1] - k :]
+    wide = rows.astype(np.float64)
+    top = wide.max(axis=-1)
+    level = top + np.log(np.exp(wide - top[..., None]).sum(axis=-1))
+    return indices, _wide(np.take_along_axis(rows, indices, axis=-1)), level
+
+
 def _log_sum_exp(scores: Any) -> Any:
     """Of the rows of a tensor in single precision, a few rows at once."""
     if scores.dtype.itemsize >= 4 or scores.numel() <= _CHUNK:
         return _wide(scores).logsumexp(-1)
     rows = scores.reshape(-1, scores.shape[-1])
-    parts = [part.float().logsumexp(-1) for part in rows.split(max(1, _CHUNK // rows.shape[1]))]
+    parts = [rows[at].float().logsumexp(-1) for at in _slices(*rows.shape)]
     return _space(scores).cat(parts).reshape(scores.shape[:-1])
 
 
@@ -305,20 +329,46 @@ def _check_shapes(indices: Any, scores: Any, level: Any, classes: Any) -> None:
         raise ValueError(f"TopKTeacher: classes must be a whole number >= {k} (the stored ones), got {classes!r}.")
 
 
-def _check_values(indices: Any, classes: int) -> None:
-    """What can be looked at without waiting for a device."""
-    if _is_tensor(indices):
-        import torch
+def _visible(x: Any) -> np.ndarray | None:
+    """Numbers that can be looked at without waiting for a device, or stopping a trace."""
+    if not _is_tensor(x):
+        return np.asarray(x)
+    import torch
 
-        if indices.device.type != "cpu" or torch.compiler.is_compiling() or type(indices) is not torch.Tensor:
-            return
-        indices = indices.numpy()
-    if indices.size == 0:
+    hidden = x.device.type != "cpu" or torch.compiler.is_compiling() or type(x) is not torch.Tensor
+    return None if hidden else x.numpy()
+
+
+def _check_values(indices: Any, classes: int) -> None:
+    indices = _visible(indices)
+    if indices is None or indices.size == 0:
         return
-    low, high = int(indices.min()), int(indices.max())
-    if low < 0 or high >= classes:
-        raise ValueError(f"TopKTeacher: indices must be from 0 to {classes - 1}, got {low if low < 0 else high}.")
+    outside = (indices < 0) | (indices >= classes)
+    if outside.any():
+        got = f"{int(indices[outside][0])} in {_first_row(outside.any(-1))}"
+        raise ValueError(f"TopKTeacher: indices must be from 0 to {classes - 1}, got {got}.")
     again = indices[..., 1:] == indices[..., :-1]
     if again.any():
         twice = int(indices[..., 1:][again][0])
-        raise ValueError(f"TopKTeacher: indices must differ within a row, got {twice} twice.")
+        raise ValueError(
+            f"TopKTeacher: indices must differ within a row, got {twice} twice in {_first_row(again.any(-1))}."
+        )
+
+
+def _check_total(left: Any, rounding: Any) -> None:
+    """No row may have stored more than the whole probability."""
+    left, rounding = _visible(left), _visible(rounding)
+    if left is None or rounding is None:
+        return
+    excess = left < -_MOST_EXCESS - rounding
+    if excess.any():
+        raise ValueError(
+            f"TopKTeacher: the stored probabilities must add up to at most 1, got {1.0 - left[excess][0]:.4g} in "
+            f"{_first_row(excess)}. Is log_sum_exp that of the same scores, over all classes?"
+        )
+
+
+def _first_row(bad: Any) -> str:
+    """The first row that is marked, in words."""
+    place = tuple(int(i) for i in np.argwhere(np.atleast_1d(bad))[0])
+    return f"row {place[0] if len(place) == 1 else place}"

@@ -59,6 +59,8 @@ _INDEX = re.compile(r"index(?:-(\d{5,})-of-(\d{5,}))?\.json")
 _SHARD = re.compile(r"(?:part-(\d{5,})-)?shard-\d{5,}\.safetensors")
 #: classes fit into the int32 of kernels
 _MOST_CLASSES = (1 << 31) - 1
+#: of a shard
+_MOST_BYTES = 1 << 50
 #: a log-sum-exp in half precision makes the stored probabilities add up to a little more than 1
 _MOST_PROBABILITY = 1.01
 #: shards that a reader maps into memory at the same time, each with one open file
@@ -229,11 +231,20 @@ class _Index:
     def records(self) -> int:
         return sum(shard.records for shard in self.shards)
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path) -> bytes:
+        """Put the file into a folder; gives its bytes."""
         document = {"format": FORMAT, "version": VERSION, **dataclasses.asdict(self.contents)}
         document |= {"metadata": self.metadata, "part": self.part, "parts": self.parts, "complete": self.complete}
         document |= {"records": self.records, "shards": [dataclasses.asdict(shard) for shard in self.shards]}
-        _replace(folder / self.file, json.dumps(document, indent=1).encode())
+        data = json.dumps(document | {"sha256": _checksum_of(document)}, indent=1).encode()
+        _replace(folder / self.file, data)
+        return data
+
+
+def _checksum_of(document: dict[str, Any]) -> str:
+    """SHA-256 of what an index says, however it is laid out; files of the first release have none."""
+    said = {name: value for name, value in document.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 def _index_file(part: int, parts: int) -> str:
@@ -262,10 +273,12 @@ def _read_index(path: Path) -> _Index:
     """The index in a file; all of it is checked."""
     try:
         document = json.loads(path.read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise TeacherFileError(
             f"must exist in {path.parent}, got no such file. Is it a folder that TeacherWriter made?", path
         ) from None
+    except OSError as error:
+        raise TeacherFileError(f"must be a file that can be read, got {error}.", path) from error
     except (ValueError, RecursionError) as error:
         raise TeacherFileError(f"must be JSON, got something else ({error}). {_DAMAGED}.", path) from error
     problem = _problem_of_document(document, path.name)
@@ -291,7 +304,10 @@ def _problem_of_document(document: Any, file: str) -> str | None:
         return f"version must be a whole number >= 1, got {version!r}."
     if version > VERSION:
         return f"version must be at most {VERSION}, got {version}. Install a newer selmatch."
-    return _contents_of(document).problem() or _problem_of_notes(document, file) or _problem_of_shards(document)
+    problem = _contents_of(document).problem() or _problem_of_notes(document, file) or _problem_of_shards(document)
+    if problem is None and document.get("sha256", _checksum_of(document)) != _checksum_of(document):
+        return f"must be as it was written, got another checksum. {_DAMAGED}."
+    return problem
 
 
 def _problem_of_notes(document: dict[str, Any], file: str) -> str | None:
@@ -322,7 +338,7 @@ def _is_shard(shard: Any, file: str) -> bool:
     """Whether an entry describes this file: an index names nothing outside its folder."""
     if not isinstance(shard, dict) or shard.get("file") != file:
         return False
-    whole = _is_whole(shard.get("records"), 1) and _is_whole(shard.get("bytes"), 1)
+    whole = all(_is_whole(shard.get(name), 1, _MOST_BYTES) for name in ("records", "bytes"))
     return whole and re.fullmatch(r"[0-9a-f]{64}", str(shard.get("sha256"))) is not None
 
 
@@ -439,7 +455,8 @@ class TeacherWriter:
         self._waiting: list[dict[str, np.ndarray]] = []
         self._count = 0
         self._lock = threading.Lock()
-        index.write(self.folder)
+        #: the file of the index as this writer left it
+        self._left = index.write(self.folder)
 
     def __repr__(self) -> str:
         contents = self._index.contents
@@ -509,6 +526,7 @@ class TeacherWriter:
 
         Nothing has happened before the index names all new shards: files without it are written again.
         """
+        self._check_alone()
         joined = {name: np.concatenate([part[name] for part in waiting]) for name in waiting[0]}
         shards = list(self._index.shards)
         for start in range(0, records, self.rows_per_shard):
@@ -516,8 +534,19 @@ class TeacherWriter:
             shards.append(self._write_shard(len(shards), {name: array[start:stop] for name, array in joined.items()}))
         rest = {name: array[records:].copy() for name, array in joined.items()}
         grown = dataclasses.replace(self._index, shards=shards)
-        grown.write(self.folder)
+        self._check_alone()
+        self._left = grown.write(self.folder)
         self._index, self._waiting, self._count = grown, [rest], len(rest["crc32"])
+
+    def _check_alone(self) -> None:
+        """Refuse to write where somebody else has written, rather than to lose the records of both."""
+        path = self.folder / self._index.file
+        if not path.is_file() or path.read_bytes() != self._left:
+            raise TeacherFileError(
+                "must be as this writer left it, got another one. Another writer works on this part of the folder: "
+                "give each its own part, or let one go on behind the other with append=True.",
+                path,
+            )
 
     def _write_shard(self, number: int, arrays: dict[str, np.ndarray]) -> _Shard:
         index = self._index
@@ -537,8 +566,18 @@ class TeacherWriter:
                 return
             if self._count:
                 self._write_shards(self._waiting, self._count)
+            self._check_alone()
+            if complete:
+                self._remove_leftovers()
             dataclasses.replace(self._index, complete=complete).write(self.folder)
             self._closed = True
+
+    def _remove_leftovers(self) -> None:
+        """Shards of a writer that was cut off before its index named them."""
+        listed = {shard.file for shard in self._index.shards}
+        for path in _shards_of(self.folder, self._index):
+            if path.name not in listed:
+                path.unlink()
 
     def __enter__(self) -> TeacherWriter:
         return self
@@ -575,15 +614,25 @@ def _make_room(folder: Path, index: _Index, append: bool, overwrite: bool) -> No
     if overwrite:
         for path in (own, *others):  # first: an index never names files that are gone
             path.unlink(missing_ok=True)
-        for path in folder.glob("*.safetensors"):
-            name = _SHARD.fullmatch(path.name)
-            if name and (index.parts == 1 or (name[1] is not None and int(name[1]) == index.part)):
-                path.unlink()
+        for path in _shards_of(folder, None if index.parts == 1 else index):
+            path.unlink()
     elif own.exists() and not append:
         raise FileExistsError(
             f"TeacherWriter: folder must hold no teachers yet, got {own}. "
             "Go on behind them with append=True, or remove them with overwrite=True."
         )
+    elif not own.exists() and (shards := _shards_of(folder, index)):
+        raise FileExistsError(
+            f"TeacherWriter: folder must hold no teachers yet, got {shards[0]} without {own.name}. "
+            "Put the index back, or remove them with overwrite=True."
+        )
+
+
+def _shards_of(folder: Path, index: _Index | None) -> list[Path]:
+    """The shards in a folder that belong to an index by their name, or to any."""
+    found = {path: _SHARD.fullmatch(path.name) for path in sorted(folder.glob("*.safetensors"))}
+    part = None if index is None or index.parts == 1 else f"{index.part:05d}"
+    return [path for path, name in found.items() if name is not None and (index is None or name[1] == part)]
 
 
 def _is_sibling(index: Path, parts: int) -> bool:
@@ -678,7 +727,7 @@ class TeacherReader:
     classes, k, dtype, temperature
         As they were written.
     metadata : dict of strings
-        As it was written (by the first part).
+        As it was written; all parts must have the same.
     complete : bool
         Whether all writers came to their end; otherwise the last records are missing.
     parts : list of range
@@ -826,7 +875,8 @@ class TeacherReader:
     def _read_shard(self, number: int, records: np.ndarray) -> dict[str, np.ndarray]:
         """Records of one shard, checked."""
         found = {name: array[records] for name, array in self._arrays(number).items()}
-        problem = _first_problem(*_decoded(found), self.classes)
+        indices, scores, level = _decoded(found)
+        problem = _first_problem(indices, scores, level, self.classes) or _first_excess(_log_total(scores) - level)
         if problem is not None:
             raise TeacherFileError(f"{problem[1]} {_DAMAGED}.", self._path(number), int(records[problem[0]]))
         return found
@@ -895,11 +945,19 @@ def _all_parts(folder: Path) -> list[_Index]:
     indexes = [_read_index(path) for path in paths]
     first = indexes[0]
     for path, index in zip(paths, indexes, strict=True):
-        for name in ("parts", "contents"):
+        for name in ("parts", "contents", "metadata"):
             if getattr(index, name) != getattr(first, name):
                 raise TeacherFileError(
                     f"{name} must be {getattr(first, name)!r} as in {first.file}, got {getattr(index, name)!r}.", path
                 )
+        listed = {shard.file for shard in index.shards}
+        more = [found.name for found in _shards_of(folder, index) if found.name not in listed]
+        if index.complete and more:
+            raise TeacherFileError(
+                f"must list all shards of complete teachers, got {more[0]} beside {len(listed)} others. "
+                "Is the index an older one?",
+                path,
+            )
     missing = sorted(set(range(first.parts)) - {index.part for index in indexes})
     if missing:
         path = folder / dataclasses.replace(first, part=missing[0]).file

@@ -18,6 +18,7 @@ try:
     from trl import __version__ as trl_version
     from trl.trainer import distillation_trainer
     from trl.trainer.distillation_trainer import DistillationTrainer
+    from trl.trainer.dpo_config import DPOConfig
     from trl.trainer.dpo_trainer import DPOTrainer
     from trl.trainer.reward_trainer import RewardTrainer
 except ImportError as error:
@@ -27,10 +28,11 @@ except ImportError as error:
 
 from torch.distributed.tensor import DTensor
 
-from selmatch.alignment import displacement, log_ratio_margins, reward_loss
-from selmatch.composite import CompositeSoftmax
+from selmatch.alignment import PreferenceLoss, displacement, log_ratio_margins, reward_loss
 from selmatch.curve import Curve
-from selmatch.distillation import Fitted, distillation_loss
+from selmatch.distillation import Fitted, distillation_loss, loss_of_classes
+from selmatch.losses import MatchingLoss as CoreLoss
+from selmatch.parameters import number
 from selmatch.sparse_teachers import TopKTeacher
 from selmatch.torch import MatchingLoss, linear_matching_loss
 
@@ -45,6 +47,8 @@ __all__ = [
 
 #: the label of what does not count, in the Trainer's count of items too
 _IGNORED = -100
+#: less than a log-sum-exp of 0, so that probabilities add up to less than 1
+_UNLIKELY = 20.0
 #: rows of logits that exist at a time when the student's entropy is logged
 _ROWS = 1024
 
@@ -148,8 +152,8 @@ class TeacherCollator:
         Makes the rest of the batch from the examples without these columns: ``input_ids``, ``labels`` and so on.
     teachers : TeacherReader, optional
         Whatever gives a :class:`~selmatch.sparse_teachers.TopKTeacher` for an array of numbers of records.
-    padding_side : {"right", "left"}
-        Where the collator pads.
+    padding_side : {"right", "left"}, optional
+        Where the collator pads; by default where its ``tokenizer`` does, and on the right if it has none.
 
     Examples
     --------
@@ -164,16 +168,18 @@ class TeacherCollator:
 
     collator: Callable[[list[dict[str, Any]]], Any]
     teachers: Any = None
-    padding_side: str = "right"
+    padding_side: str | None = None
 
     def __post_init__(self) -> None:
+        if self.padding_side is None:
+            self.padding_side = getattr(getattr(self.collator, "tokenizer", None), "padding_side", "right")
         if self.padding_side not in ("right", "left"):
             raise ValueError(f"TeacherCollator: padding_side must be 'right' or 'left', got {self.padding_side!r}.")
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         columns = _COLUMNS if self.teachers is None else (_RECORDS,)
-        for number, example in enumerate(examples):
-            _require_rows(number, example, columns)
+        for place, example in enumerate(examples):
+            _require_rows(place, example, columns)
         taken = (*_COLUMNS, _RECORDS)
         batch = dict(self.collator([{k: v for k, v in example.items() if k not in taken} for example in examples]))
         length = batch["input_ids"].shape[1]
@@ -188,9 +194,16 @@ class TeacherCollator:
 
     def _padded(self, name: str, part: torch.Tensor, length: int) -> torch.Tensor:
         """Rows up to a length; what is added does not count, but must be what a teacher can have."""
+        if len(part) > length:
+            raise ValueError(
+                f"TeacherCollator: the collator must not shorten examples, got {length} tokens of {len(part)}. "
+                "Shorten input_ids and the teacher's rows together, before."
+            )
         added = part.new_zeros(length - len(part), *part.shape[1:])
         if name == "teacher_indices":
             added = added + torch.arange(part.shape[1], dtype=part.dtype)
+        if name == "teacher_scores":
+            added = added - _UNLIKELY
         return torch.cat((part, added) if self.padding_side == "right" else (added, part))
 
 
@@ -248,7 +261,7 @@ class StoredTeacherTrainer(Trainer):
     """
 
     def __init__(self, *args: Any, loss: Any, temperature: float = 1.0, **kwargs: Any) -> None:
-        self.distillation = _many_classes(loss)
+        self.distillation = _many_classes("StoredTeacherTrainer", loss)
         self.temperature = temperature
         self._teacher: tuple[torch.Tensor, ...] = ()
         super().__init__(*args, compute_loss_func=self._stored_teacher_loss, **kwargs)
@@ -282,10 +295,9 @@ class StoredTeacherTrainer(Trainer):
         )
 
 
-def _many_classes(loss: Any) -> Any:
+def _many_classes(who: str, loss: Any) -> Any:
     """The loss of one that was fitted to a teacher, or with a curve as its scaling."""
-    loss = loss.loss if isinstance(loss, Fitted) else loss
-    return CompositeSoftmax(loss) if isinstance(loss, Curve) else loss
+    return loss_of_classes(who, loss.loss if isinstance(loss, Fitted) else loss)
 
 
 # ---------------------------------------------------------------------------------------------------------------- TRL
@@ -340,8 +352,18 @@ class SelectiveDPOTrainer(DPOTrainer):
         length_normalised: bool = False,
         **kwargs: Any,
     ) -> None:
+        who = type(self).__name__
+        if not isinstance(preference, PreferenceLoss):
+            raise TypeError(
+                f"{who}: preference must be a PreferenceLoss, got {preference!r}. "
+                "Try selmatch.alignment.selective(...), or PreferenceLoss(link, target_margin=...)."
+            )
+        if margin_scale is not None:
+            margin_scale = number(who, "margin_scale", margin_scale, above=0.0)
+        for given in (*args, *kwargs.values()):
+            if isinstance(given, DPOConfig):  # before data and references are prepared
+                _require_plain_dpo(given)
         super().__init__(*args, **kwargs)
-        _require_plain_dpo(self.args)
         self.preference = preference
         self.margin_scale = self.beta if margin_scale is None else margin_scale
         self.length_normalised = length_normalised
@@ -367,7 +389,8 @@ class SelectiveDPOTrainer(DPOTrainer):
         """The batch with the reference's log-probabilities: TRL's, computed here unless they came with the data."""
         if self.precompute_ref_logps:
             return inputs
-        chosen, rejected = self.compute_ref_log_probs(self.ref_model or self.model, inputs)
+        reference = self.model if self.ref_model is None else self.ref_model
+        chosen, rejected = self.compute_ref_log_probs(reference, inputs)
         return {**inputs, "ref_chosen_logps": chosen, "ref_rejected_logps": rejected}
 
     @staticmethod
@@ -389,7 +412,8 @@ class SelectiveDPOTrainer(DPOTrainer):
 def _require_plain_dpo(args: Any) -> None:
     """Refuse options that change TRL's margins or its "sigmoid" itself, of which the other loss would know nothing."""
     who = "SelectiveDPOTrainer"
-    if list(args.loss_type).count("sigmoid") != 1:
+    kinds = [args.loss_type] if isinstance(args.loss_type, str) else list(args.loss_type)
+    if kinds.count("sigmoid") != 1:
         raise ValueError(
             f"{who}: loss_type must name 'sigmoid' once, whose place the loss takes, got {args.loss_type!r}."
         )
@@ -418,6 +442,10 @@ class SelectiveRewardTrainer(RewardTrainer):
     """
 
     def __init__(self, *args: Any, loss: Any = None, **kwargs: Any) -> None:
+        if not isinstance(loss, PreferenceLoss | CoreLoss | Curve | None):
+            raise TypeError(
+                f"SelectiveRewardTrainer: loss must be a PreferenceLoss, MatchingLoss or Curve, got {loss!r}."
+            )
         super().__init__(*args, **kwargs)
         self.preference = loss
 
@@ -451,8 +479,9 @@ class SelectiveDistillationTrainer(DistillationTrainer):
     """
 
     def __init__(self, *args: Any, loss: Any, **kwargs: Any) -> None:
+        distillation = MatchingLoss(_many_classes("SelectiveDistillationTrainer", loss), canonicalise=True)
         super().__init__(*args, **kwargs)
-        self.distillation = MatchingLoss(_many_classes(loss), canonicalise=True)
+        self.distillation = distillation
         for model in (self.model, self.teacher_model):
             config = self.accelerator.unwrap_model(model).config.get_text_config()
             if getattr(config, "final_logit_softcapping", None) is not None:

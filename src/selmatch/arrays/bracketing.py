@@ -44,11 +44,13 @@ def _solved(curve: Curve, y: Array, domain: Interval) -> Array:
     else:
         position, low, high = sinh, -reach, reach
     below, above = low + 0.0 * y, high + 0.0 * y
+    # a limit that is reached by rounding is found where it begins, as on the other side
+    limit = (curve(position(below)) == y) & (not math.isfinite(domain.low))
     for _ in range(64 if single else 128):
         middle = 0.5 * (below + above)
         value = curve(position(middle))
         # far out a curve that falls to 0 may come as 0 times infinity
-        up = (value < y) | ((value != value) & (middle < 0.5 * low + 0.5 * high))
+        up = (value < y) | (limit & (value == y)) | ((value != value) & (middle < 0.5 * low + 0.5 * high))
         below, above = where(up, middle, below), where(up, above, middle)
     x = position(0.5 * (below + above))
     if domain.low < 0.0 < domain.high:  # a solution at 0 is exact
