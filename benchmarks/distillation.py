@@ -477,6 +477,7 @@ def all_objectives(teacher: Teacher, sizes: Sizes) -> list[Objective]:
         Objective("Jensen-Shannon", lambda scores, batch: jensen_shannon(scores, batch.scores), "weight 0.5"),
         Objective("hard labels", lambda scores, batch: cross_entropy(scores, batch.targets), "no teacher"),
         at_temperature("forward KL, temperature 2", 2.0),
+        at_temperature("forward KL, temperature 0.8", 0.8),
         at_temperature("forward KL, temperature 0.5", 0.5),
         selective("SmeLU, share 0.1", little, sizes),
         selective("SmeLU, share 0.7", much, sizes),

@@ -74,7 +74,7 @@ def report(path):
 
 def test_every_loss_gets_the_same_rates_and_seeds(report):
     losses = list(report["losses"])
-    assert len(losses) == len(set(losses)) == 16
+    assert len(losses) == len(set(losses)) == 17
     rates, seeds = report["sizes"]["rates"], report["sizes"]["seeds"]
     assert [(r["loss"], r["rate"]) for r in report["tuning"]] == [(loss, rate) for loss in losses for rate in rates]
     assert [(r["seed"], r["loss"]) for r in report["runs"]] == [(seed, loss) for seed in seeds for loss in losses]
