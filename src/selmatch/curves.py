@@ -331,7 +331,7 @@ class Arctan(Curve):
 
     def inverse(self, y):
         end = abs(y) >= math.pi / 2  # rounded up, it would come out on the other side
-        return where(end, where(y > 0.0, math.inf, -math.inf), tan(where(end, 0.0, y)))
+        return where(end, where(y > 0.0, y + math.inf, y - math.inf), tan(where(end, 0.0, y)))
 
     def difference(self, x, u, xh=None):
         xh = end(x, u, xh)
