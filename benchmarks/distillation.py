@@ -3,7 +3,7 @@
 A teacher is trained on text; students learn from its scores with one loss each, from the same start, on the same
 batches, for the same number of steps. Learning rates are chosen for each loss by its own value on validation text, from
 one grid and with a seed of their own; then five other seeds are judged on test text. Needs Python, NumPy and PyTorch.
-Models and text are smaller without a GPU, and it takes an hour there.
+Models and vocabulary are smaller without a GPU, and it takes about 80 minutes there.
 
     python benchmarks/distillation.py --corpus ../shared/data/text_corpus --out study.json
     python benchmarks/distillation.py --markdown study.json --into docs/distillation.md

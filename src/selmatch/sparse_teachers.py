@@ -23,7 +23,7 @@ __all__ = ["TopKTeacher", "exact_below"]
 #: the least probability that is left for classes that are not stored, about the rounding of a log-sum-exp
 _LEAST = 1e-7
 #: by how much stored probabilities may exceed 1, beside rounding: log-sum-exps that others have rounded
-_MOST_EXCESS = 0.01
+MOST_EXCESS = 0.01
 #: scores that are looked at together when a teacher is made
 _CHUNK = 1 << 24
 
@@ -360,7 +360,7 @@ def _check_total(left: Any, rounding: Any) -> None:
     left, rounding = _visible(left), _visible(rounding)
     if left is None or rounding is None:
         return
-    excess = left < -_MOST_EXCESS - rounding
+    excess = left < -MOST_EXCESS - rounding
     if excess.any():
         raise ValueError(
             f"TopKTeacher: the stored probabilities must add up to at most 1, got {1.0 - left[excess][0]:.4g} in "

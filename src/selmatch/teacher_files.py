@@ -42,7 +42,7 @@ except ImportError as error:
         'selmatch.teacher_files needs safetensors. Install it with: pip install "selmatch[teachers]".'
     ) from error
 
-from selmatch.sparse_teachers import TopKTeacher
+from selmatch.sparse_teachers import MOST_EXCESS, TopKTeacher
 
 __all__ = ["TeacherFileError", "TeacherReader", "TeacherWriter"]
 
@@ -61,8 +61,6 @@ _SHARD = re.compile(r"(?:part-(\d{5,})-)?shard-\d{5,}\.safetensors")
 _MOST_CLASSES = (1 << 31) - 1
 #: of a shard
 _MOST_BYTES = 1 << 50
-#: a log-sum-exp in half precision makes the stored probabilities add up to a little more than 1
-_MOST_PROBABILITY = 1.01
 #: shards that a reader maps into memory at the same time, each with one open file
 _MOST_OPEN = 128
 #: records that are looked at together when everything is verified
@@ -416,7 +414,7 @@ class TeacherWriter:
     Examples
     --------
     >>> import tempfile
-    >>> from selmatch.sparse_teachers import TopKTeacher
+    >>> from selmatch.sparse_teachers import MOST_EXCESS, TopKTeacher
     >>> folder = tempfile.mkdtemp()
     >>> with TeacherWriter(folder, classes=4, k=2) as writer:
     ...     writer.write(TopKTeacher.from_scores(np.log([[0.5, 0.1, 0.3, 0.1]]), k=2))
@@ -683,7 +681,7 @@ def _check_rows(problem: tuple[int, str] | None, rows: np.ndarray, shape: tuple[
 
 def _first_excess(log_total: np.ndarray) -> tuple[int, str] | None:
     """The first row whose stored classes have more than the whole probability."""
-    beyond = log_total > math.log(_MOST_PROBABILITY)
+    beyond = log_total > math.log1p(MOST_EXCESS)
     if not beyond.any():
         return None
     row = int(np.argmax(beyond))
@@ -736,7 +734,7 @@ class TeacherReader:
     Examples
     --------
     >>> import tempfile
-    >>> from selmatch.sparse_teachers import TopKTeacher
+    >>> from selmatch.sparse_teachers import MOST_EXCESS, TopKTeacher
     >>> folder, scores = tempfile.mkdtemp(), np.random.default_rng(0).normal(size=(10, 50))
     >>> with TeacherWriter(folder, classes=50, k=4, metadata={"teacher": "noise"}) as writer:
     ...     numbers = writer.write(TopKTeacher.from_scores(scores, k=4))
@@ -876,7 +874,9 @@ class TeacherReader:
         """Records of one shard, checked."""
         found = {name: array[records] for name, array in self._arrays(number).items()}
         indices, scores, level = _decoded(found)
-        problem = _first_problem(indices, scores, level, self.classes) or _first_excess(_log_total(scores) - level)
+        problem = _first_problem(indices, scores, level, self.classes)
+        if problem is None and not self._verifies:  # writers refuse it, so that a checksum tells as well
+            problem = _first_excess(_log_total(scores) - level)
         if problem is not None:
             raise TeacherFileError(f"{problem[1]} {_DAMAGED}.", self._path(number), int(records[problem[0]]))
         return found
