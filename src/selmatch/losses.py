@@ -351,7 +351,7 @@ class MatchingLoss(Loss):
 
         def rows(x, u, xh, present):
             if self.vector:
-                return (0.5 * row_sum(u * self.potential.hvp(x, u, where=present))[..., 0],)
+                return (self.potential.quadratic(x, u, where=present),)
             return (0.5 * square(u) * self._curvature("newton", x, u, x),)
 
         (value,) = batch.evaluate(rows)
