@@ -1,4 +1,4 @@
-"""Hessians of composite losses against their definition with many digits: leading classes, masks, anchors, all gamma."""
+"""Hessians of composite losses against their definition with many digits: leading classes, masks, anchors, gamma."""
 
 import functools
 

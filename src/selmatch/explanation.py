@@ -15,6 +15,7 @@ from selmatch.columns import finite_column
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable
 from selmatch.curve import Curve, Interval
 from selmatch.curves import Exp, Identity, Log, Logit, Sigmoid
+from selmatch.landmarks import SteepRegion, extremes, landmarks, refined, steep_regions
 from selmatch.losses import PerLabel
 from selmatch.parameters import has_plain_numbers
 
@@ -40,13 +41,15 @@ class Explanation:
     mean, elicited : float or None
         Of the data: the mean, and the best constant prediction h^-1(E h(S)), where training should start.
     curvature : tuple of float
-        The smallest and the largest sensitivity on the data, or on the profile.
+        The smallest and the largest sensitivity on the data, or of all scores that the profile spans.
     limits : tuple of Interval
         The scores within which value and gradient are finite in single and in double precision.
     simpler : str
         A loss that everybody has and that would do the same; empty if none is known.
     notes : tuple of str
         What else to know.
+    narrow : tuple of SteepRegion
+        Narrow regions, between the ends of the profile, in which the loss is much more sensitive than beside them.
     """
 
     loss: Any
@@ -58,6 +61,7 @@ class Explanation:
     limits: tuple[Interval, Interval]
     simpler: str
     notes: tuple[str, ...] = ()
+    narrow: tuple[SteepRegion, ...] = ()
 
     def __str__(self) -> str:
         lines = [repr(self.loss), *self.notes, "", "Sensitivity (what an error of one unit weighs):"]
@@ -65,8 +69,9 @@ class Explanation:
         for score, value in self.profile:
             bar = "#" * round(32 * min(value / most, 1.0)) if value >= 0 else "negative"
             lines.append(f"  {score:>10.4g}  {value:>10.4g}  {bar}".rstrip())
+        lines += [f"Narrow: {region}." for region in self.narrow]
         low, high = self.curvature
-        ratio = f", a factor of {high / low:.3g}" if low > 0 else ""
+        ratio = f", a factor of {high / low:.3g}" if 0 < low <= high < math.inf else ""
         lines += ["", f"Curvature: {low:.4g} to {high:.4g}{ratio}.", f"Convex: {self.certificate}"]
         lines.append(self._elicits())
         single, double = self.limits
@@ -100,7 +105,11 @@ def explain(loss: Any, data: Any, weights: Any) -> Explanation:
     scores = None if data is None else finite_column(_WHO, "data", data)
     curve = _curve(potential)
     points = _points(curve, scores, wish)
-    sensitivities = _finite_slopes(potential, points)
+    everywhere, slopes = _looked_at(potential, points)
+    narrow = steep_regions(everywhere, slopes)
+    middle = float(np.median(points))
+    points = np.unique([*points, *(region.at for region in narrow)])
+    sensitivities = _slopes(potential, points, middle)
     mean = elicited = None
     if scores is not None and isinstance(potential, Curve):
         share = None if weights is None else finite_column(_WHO, "weights", weights)
@@ -110,7 +119,7 @@ def explain(loss: Any, data: Any, weights: Any) -> Explanation:
         elicited = float(loss.minimiser(scores, weights=share))
     elif wish is not None:
         mean, elicited = wish.mean, wish.elicited
-    curvature = _range(_finite_slopes(potential, scores)) if scores is not None else _range(sensitivities)
+    curvature = extremes(slopes if scores is None else _slopes(potential, scores, float(np.median(scores))))
     if scores is None and wish is not None:
         curvature = wish.curvature
     return Explanation(
@@ -121,8 +130,9 @@ def explain(loss: Any, data: Any, weights: Any) -> Explanation:
         elicited=elicited,
         curvature=curvature,
         limits=(finite_scores(potential, np.float32), finite_scores(potential, np.float64)),
-        simpler=simpler(potential, curvature, on_data=scores is not None or wish is not None),
+        simpler=simpler(potential, curvature, on_data=(scores is not None or wish is not None) and not narrow),
         notes=tuple(_notes(loss)),
+        narrow=narrow,
     )
 
 
@@ -185,16 +195,26 @@ def _points(curve: Curve, scores: np.ndarray | None, wish: Any) -> np.ndarray:
     return np.unique([*known, *bends, *np.linspace(low, high, 7)])
 
 
-def _finite_slopes(potential: Any, z: np.ndarray) -> np.ndarray:
+def _slopes(potential: Any, z: np.ndarray, middle: float) -> np.ndarray:
+    """The sensitivity at scores, for many classes of one score beside others in the middle."""
     with np.errstate(all="ignore"):
         if isinstance(potential, CompositeSoftmax):
-            return np.asarray(potential.slope(_beside_others(potential, z, float(np.median(z)))))[..., 0]
+            return np.asarray(potential.slope(_beside_others(potential, z, middle)))[..., 0]
         return np.asarray(_curve(potential).slope(z), dtype=float) + np.zeros_like(z)  # no -0
 
 
-def _range(values: np.ndarray) -> tuple[float, float]:
-    finite = values[np.isfinite(values)]
-    return (float(finite.min()), float(finite.max())) if len(finite) else (math.nan, math.nan)
+def _looked_at(potential: Any, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Scores that show all of the sensitivity between the ends of the profile, and the sensitivity there."""
+    curve, middle = _curve(potential), float(np.median(points))
+
+    def link(z: np.ndarray) -> np.ndarray:
+        if isinstance(potential, CompositeSoftmax):
+            return potential.link(_beside_others(potential, z, middle))[..., 0]
+        return curve(z)
+
+    seeds = np.concatenate([points, landmarks(curve)])
+    z = refined(link, lambda z: _slopes(potential, z, middle), float(points.min()), float(points.max()), seeds)
+    return z, _slopes(potential, z, middle)
 
 
 # ----------------------------------------------------------------------------------------------------------- limits

@@ -17,7 +17,7 @@ from selmatch.batch import Anywhere, Batch, prepare, require_inside
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable, quickly, scalar_loss_with, usual_scores
 from selmatch.conjugates import attainable, fenchel_young, fenchel_young_slope, without_conjugate
 from selmatch.curve import Curve
-from selmatch.functions import row_max, row_sum, square, where
+from selmatch.functions import row_max, square, where
 from selmatch.inversion import minimise, minimise_rows
 from selmatch.parameters import LEAF, has_plain_numbers, keep, number
 from selmatch.quadrature import at_least_the_quotient, mean_on_the_way

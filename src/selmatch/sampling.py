@@ -10,6 +10,7 @@ import numpy as np
 from selmatch.arrays.effort import Effort
 from selmatch.composite import CompositeSigmoid
 from selmatch.curve import Curve, Interval
+from selmatch.landmarks import landmarks
 
 #: a fall in double precision must be this large, relative to the values, to be no rounding error
 MARGIN = 1e-11
@@ -18,14 +19,14 @@ FAR = 1e300
 
 
 def sample_points(curve: Curve, domain: Interval, count: int = 257) -> np.ndarray:
-    """Scores across a domain: evenly where the curve shows what is typical, then further and further out."""
+    """Scores across a domain: evenly where the curve and its parts show what is typical, then further and further out."""
     low, high = curve.window()
     low, high = max(low, domain.low), min(high, domain.high)
     if not low < high or (math.isfinite(domain.low) and math.isfinite(domain.high)):
         low, high = domain.window()
     width = min(high - low, FAR)
     steps = width * 2.0 ** np.arange(-4.0, 6.0)
-    points = [low + width * np.arange(count) / (count - 1.0)]
+    points = [low + width * np.arange(count) / (count - 1.0), landmarks(curve)]
     if domain.low < low:
         points.append(np.maximum(low - steps, domain.low))
     if domain.high > high:

@@ -12,7 +12,7 @@ from selmatch.columns import finite_column
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax
 from selmatch.losses import Loss, PerLabel
 from selmatch.parameters import number, numbers
-from selmatch.plots.domains import drawable, jumps_in, shown, single_curves, traced, typical_scores
+from selmatch.plots.domains import drawable, jumps_in, shown, single_curves, traced, traced_slope, typical_scores
 from selmatch.plots.style import COLOURS, PRIME, axes_of, colour_of, ink, marker_of, short_numbers
 
 PREDICTED = "predicted score $\\hat{s}$"
@@ -100,7 +100,7 @@ def link(
         ax.plot(*traced(curve, low, high).T, **solid)
         if sensitivity:
             dashed = {"color": dashed_colour, "label": f"$h{PRIME}(z)${name}", **line, "linestyle": "--"}
-            ax.plot(*traced(curve.slope, low, high).T, **dashed)
+            ax.plot(*traced_slope(curve, low, high).T, **dashed)
     ax.set(xlabel="score $z$", ylabel="link and slope" if sensitivity else "link $h(z)$", xlim=(low, high))
     short_numbers(ax)
     if legend and len(ax.lines) > 1:
@@ -140,7 +140,7 @@ def sensitivity(loss: Any, domain: Any = None, data: Any = None, ax: Any = None,
     lowest = 0.0
     for label, curve in curves.items():
         _, colour, name = _of_label(label, tuple(curves))
-        points = traced(curve.slope, low, high)
+        points = traced_slope(curve, low, high)
         lowest = min(lowest, np.nanmin(points[:, 1], initial=0.0))
         ax.plot(*points.T, **{"color": colour, "label": f"sensitivity{name}", **line})
         for jump in [] if curve.continuous else jumps_in(traced(curve, low, high)):
