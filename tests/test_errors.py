@@ -243,8 +243,9 @@ perlabel.hvp(1.0, 1.0)
 perlabel.fenchel_young(1.0, 1.0)
     TypeError: MatchingLoss.fenchel_young: the potential must not depend on the label, got PerLabel. Call the loss
     with labels.
-perlabel.minimiser([1.0])
-    TypeError: MatchingLoss.minimiser: the potential must have a single link, got PerLabel.
+sm.MatchingLoss(sm.PerLabel({0.5: sm.Logit(), 3.0: sm.Log().affine(beta=2.0)})).minimiser([0.5, 3.0])
+    ValueError: MatchingLoss.minimiser: the links of the labels in s must share a part of their domains, got
+    PerLabel({0.5: Logit(), 3.0: Log().affine(beta=2.0)}).
 """
 
 MAKES = """
@@ -319,7 +320,7 @@ sm.PerLabel({0.0: sm.Log()})
 sm.PerLabel({0.0: np.sinh})
     TypeError: PerLabel: the entry of label 0.0 must be a curve, got <ufunc 'sinh'>.
 sm.CrossEntropy(sm.Sinh())
-    TypeError: CrossEntropy: the potential must be composite, got Sinh().
+    TypeError: CrossEntropy: the potential must be composite or a Sigmoid, got Sinh().
 sm.ReweightedSquare(by="label")
     ValueError: ReweightedSquare: by must be 'observed', 'predicted' or 'both', got 'label'.
 sm.ReweightedSquare(kappa=0.0)

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pandas
 import polars
@@ -780,6 +781,26 @@ def test_cross_entropy_is_the_ranking_part_plus_what_does_not_depend_on_the_pred
         if isinstance(s_hat, torch.Tensor):
             derived = gradient(lambda z, f=entropy, s=s: f(z, s, reduction="sum"), s_hat)
             close(derived, entropy.grad(s_hat, s), 1e-8, 1e-13)
+
+
+@pytest.mark.parametrize(("alpha", "beta", "gain"), [(1.0, 0.0, 1.0), (2.0, 0.5, 1.0), (0.25, -1.5, 3.0)])
+def test_cross_entropy_of_a_sigmoid_link_is_that_of_the_paper(alpha, beta, gain, array):
+    """Over alpha: its gradient is that of the matching loss, which it exceeds by the entropy over alpha (C04, C52)."""
+    link = sm.Sigmoid().affine(alpha, beta, gain)
+    z = np.linspace(-40.0, 40.0, 9)
+    s_hat, s = (x.ravel() for x in np.meshgrid(z, z))
+    with mpmath.workdps(60):
+        p, p_hat = ([1 / (1 + mpmath.exp(-alpha * (mpmath.mpf(x) - beta))) for x in row] for row in (s, s_hat))
+        exact = [
+            float(-gain / alpha * (a * mpmath.log(b) + (1 - a) * mpmath.log(1 - b)))
+            for a, b in zip(p, p_hat, strict=True)
+        ]
+    entropy, matching = sm.CrossEntropy(link), sm.MatchingLoss(link)
+    value, slope = entropy.value_and_grad(array(s_hat), array(s))
+    close(value, exact, 1e-13)
+    close(slope, matching.grad(array(s_hat), array(s)), 0.0)
+    own = entropy(array(s), array(s), reduction="none")
+    close(value - own, matching(array(s_hat), array(s), reduction="none"), 1e-9, 1e-12 * gain / alpha)
 
 
 def test_cross_entropy_cannot_tell_scores_of_equal_probability_apart():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from selmatch import functions
-from selmatch.algebra import require_curve, scaling_from
+from selmatch.algebra import Affine, require_curve, scaling_from
 from selmatch.arrays import pytrees
 from selmatch.arrays.effort import Effort
 from selmatch.curve import Curve, Interval
@@ -204,14 +204,33 @@ class CompositeSigmoid(Curve):
 
     def cross_entropy(self, x: Array, u: Array, xh: Array = None) -> Array:
         """gamma times the cross-entropy of p(x + u) under p(x)."""
-        y, yh = self.logit(x), self.logit(end(x, u, xh))
-        return self.gamma * (sigmoid_times(y, softplus(-yh)) + sigmoid_times(-y, softplus(yh)))
+        return self.gamma * _binary_cross_entropy(self.logit(x), self.logit(end(x, u, xh)))
 
     def cross_entropy_gradient(self, x: Array, u: Array, xh: Array = None) -> Array:
         """The derivative of :meth:`cross_entropy` with respect to u."""
         xh = end(x, u, xh)
         q = self.scaling(xh)
         return self._product_move(x, u, xh, q, q, 0.0 * q)
+
+
+def _binary_cross_entropy(y: Array, yh: Array) -> Array:
+    """The cross-entropy of two probabilities, from their log-odds."""
+    return sigmoid_times(y, softplus(-yh)) + sigmoid_times(-y, softplus(yh))
+
+
+def plain_sigmoid(potential: Any) -> Curve | None:
+    """The Sigmoid link without its gains, which is a probability; None for any other potential."""
+    if isinstance(potential, Affine):
+        inner = plain_sigmoid(potential.curve)
+        return None if inner is None else Affine(inner, potential.alpha, potential.beta)
+    return potential if isinstance(potential, Sigmoid) else None
+
+
+def sigmoid_cross_entropy(link: Curve, x: Array, u: Array, xh: Array) -> Array:
+    """The cross-entropy of a Sigmoid link with gain, over alpha (eq. loss_CE_scalar): its gradient is that of the link."""
+    if isinstance(link, Affine):
+        return link.gain / link.alpha * sigmoid_cross_entropy(link.curve, *link._move(x, u, xh))
+    return _binary_cross_entropy(x, xh)
 
 
 # ------------------------------------------------------------------------------------------------------ many classes

@@ -85,9 +85,9 @@ class Explanation:
     def _elicits(self) -> str:
         if self.simpler.startswith("this is squared error"):
             return "Elicits: the mean."
-        if isinstance(self.loss.potential, PerLabel):
-            return "Elicits: the prediction at which the links of all labels balance, not the mean."
         rule = "Elicits: h^-1(E h(S)), not the mean"
+        if isinstance(self.loss.potential, PerLabel):
+            rule = "Elicits: the prediction at which the links of all labels balance, not the mean"
         if self.loss.vector:
             return f"{rule}; loss.minimiser(rows) has it, class by class."
         if self.elicited is None or self.mean is None:
@@ -111,7 +111,7 @@ def explain(loss: Any, data: Any, weights: Any) -> Explanation:
     points = np.unique([*points, *(region.at for region in narrow)])
     sensitivities = _slopes(potential, points, middle)
     mean = elicited = None
-    if scores is not None and isinstance(potential, Curve):
+    if scores is not None and isinstance(potential, (Curve, PerLabel)):
         share = None if weights is None else finite_column(_WHO, "weights", weights)
         if share is not None and (share.shape != scores.shape or (share < 0.0).any() or not share.any()):
             raise ValueError(f"{_WHO}: weights must be >= 0, not all 0, and one for each of the {len(scores)} scores.")

@@ -14,11 +14,20 @@ from selmatch.algebra import require_curve
 from selmatch.arrays import pytrees
 from selmatch.arrays.namespaces import NumPy
 from selmatch.batch import Anywhere, Batch, prepare, require_inside
-from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable, quickly, scalar_loss_with, usual_scores
+from selmatch.composite import (
+    CompositeSigmoid,
+    CompositeSoftmax,
+    Separable,
+    plain_sigmoid,
+    quickly,
+    scalar_loss_with,
+    sigmoid_cross_entropy,
+    usual_scores,
+)
 from selmatch.conjugates import attainable, fenchel_young, fenchel_young_slope, without_conjugate
 from selmatch.curve import Curve
 from selmatch.functions import row_max, square, where
-from selmatch.inversion import minimise, minimise_rows
+from selmatch.inversion import minimise, minimise_labels, minimise_rows
 from selmatch.parameters import LEAF, has_plain_numbers, keep, number
 from selmatch.quadrature import at_least_the_quotient, mean_on_the_way
 
@@ -446,16 +455,18 @@ class MatchingLoss(Loss):
     def minimiser(self, s: Any, weights: Any = None) -> Any:
         """The best constant prediction for scores s: h^-1 of the weighted mean of h(s).
 
-        For many classes the rows of s are the observations and the result has one score per class.
+        For many classes the rows of s are the observations and the result has one score per class. With a link for
+        each label it is the prediction at which the gradients of all labels balance. The domains of their links must
+        intersect.
 
         Examples
         --------
         >>> MatchingLoss(Exp()).minimiser([0.0, 2.0])
         1.43378...
+        >>> MatchingLoss(PerLabel({0.0: Identity(), 1.0: 3.0 * Identity()})).minimiser([0.0, 1.0])
+        0.75
         """
         who = "MatchingLoss.minimiser"
-        if isinstance(self.potential, PerLabel):
-            raise TypeError(f"{who}: the potential must have a single link, got PerLabel.")
         batch = self._prepare(s, s, None, weights, method=".minimiser")
         if math.prod(batch.s.shape) == 0:
             raise ValueError(f"{who}: s must hold at least one score, got shape {tuple(batch.s.shape)}.")
@@ -464,6 +475,13 @@ class MatchingLoss(Loss):
         if self.vector:
             return minimise_rows(self.potential, batch)
         with np.errstate(all="ignore"):
+            if isinstance(self.potential, PerLabel):
+                best = minimise_labels(self.potential.labels, self.potential.curves, batch)
+                if batch.space is NumPy and np.isnan(best):
+                    raise ValueError(
+                        f"{who}: the links of the labels in s must share a part of their domains, got {self.potential!r}."
+                    )
+                return batch.summed(best)
             return batch.summed(minimise(self.potential, batch.s, batch.weights, batch.space))
 
 
@@ -534,23 +552,37 @@ class CrossEntropy(Loss):
 
     It keeps the ranking part of the matching loss and loses the region part; it need not be convex.
 
+    Of a Sigmoid link, whose values are probabilities p, it is
+
+    .. math:: -\tfrac1\alpha \, \{p(s) \log p(\hat s) + [1 - p(s)] \log [1 - p(\hat s)]\},
+
+    which has the gradient of the matching loss, and exceeds it by the entropy of p(s) over alpha.
+
     Parameters
     ----------
-    potential : CompositeSigmoid or CompositeSoftmax
-        What defines the probabilities.
+    potential : CompositeSigmoid, CompositeSoftmax or Sigmoid
+        What defines the probabilities; a Sigmoid may be stretched and shifted. A gain multiplies its loss.
 
     Examples
     --------
     >>> CrossEntropy(CompositeSoftmax())([0.0, 0.0], [0.0, 0.0])
     0.69314...
+    >>> link = Sigmoid().affine(alpha=2.0, beta=0.5)
+    >>> CrossEntropy(link)(1.0, 0.0) - CrossEntropy(link)(0.0, 0.0), MatchingLoss(link)(1.0, 0.0)
+    (0.23105..., 0.23105...)
     """
 
     potential: Any = field(metadata=LEAF)
 
     def __post_init__(self) -> None:
         functions.register_loaded_frameworks()
-        if not isinstance(self.potential, (CompositeSigmoid, CompositeSoftmax)):
-            raise TypeError(f"CrossEntropy: the potential must be composite, got {self.potential!r}.")
+        composite = isinstance(self.potential, (CompositeSigmoid, CompositeSoftmax))
+        if not composite and plain_sigmoid(self.potential) is None:
+            raise TypeError(f"CrossEntropy: the potential must be composite or a Sigmoid, got {self.potential!r}.")
+
+    @property
+    def _of_link(self) -> bool:
+        return not isinstance(self.potential, (CompositeSigmoid, CompositeSoftmax))
 
     @property
     def vector(self) -> bool:
@@ -558,9 +590,13 @@ class CrossEntropy(Loss):
         return isinstance(self.potential, CompositeSoftmax)
 
     def _rows(self, x, u, xh, present):
+        if self._of_link:
+            return sigmoid_cross_entropy(self.potential, x, u, xh)
         return self.potential.cross_entropy(x, u, xh, **self._options(present))
 
     def _gradient(self, x, u, xh, present):
+        if self._of_link:
+            return self.potential.difference(x, u, xh)
         return self.potential.cross_entropy_gradient(x, u, xh, **self._options(present))
 
 
