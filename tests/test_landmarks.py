@@ -136,3 +136,10 @@ def test_short_flat_pieces_are_found_where_the_structure_names_them():
 def test_a_narrow_fall_is_seen():
     falling = sm.Identity() + sm.FromLink(lambda z: -3e-3 * sm.functions.tanh(1e3 * (z - 0.3141)))
     assert classify(falling).monotone is None
+
+
+def test_a_narrow_fall_of_a_part_is_a_witness():
+    """No search with intervals is needed: the part that falls names the place."""
+    part = sm.FromLink(lambda z: -2e-3 * sm.functions.tanh(z)).affine(alpha=1e4, beta=0.3141)
+    with pytest.raises(ValueError, match="must not decrease"):
+        sm.MatchingLoss(sm.Identity() + part)

@@ -227,7 +227,7 @@ def plain_sigmoid(potential: Any) -> Curve | None:
 
 
 def sigmoid_cross_entropy(link: Curve, x: Array, u: Array, xh: Array) -> Array:
-    """The cross-entropy of a Sigmoid link with gain, over alpha (eq. loss_CE_scalar): its gradient is that of the link."""
+    """The cross-entropy of a Sigmoid link times gain / alpha (eq. loss_CE_scalar): the link is in its gradient."""
     if isinstance(link, Affine):
         return link.gain / link.alpha * sigmoid_cross_entropy(link.curve, *link._move(x, u, xh))
     return _binary_cross_entropy(x, xh)

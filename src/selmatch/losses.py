@@ -478,9 +478,8 @@ class MatchingLoss(Loss):
             if isinstance(self.potential, PerLabel):
                 best = minimise_labels(self.potential.labels, self.potential.curves, batch)
                 if batch.space is NumPy and np.isnan(best):
-                    raise ValueError(
-                        f"{who}: the links of the labels in s must share a part of their domains, got {self.potential!r}."
-                    )
+                    shared = "the links of the labels in s must share a part of their domains"
+                    raise ValueError(f"{who}: {shared}, got {self.potential!r}.")
                 return batch.summed(best)
             return batch.summed(minimise(self.potential, batch.s, batch.weights, batch.space))
 

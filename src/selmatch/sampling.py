@@ -19,14 +19,14 @@ FAR = 1e300
 
 
 def sample_points(curve: Curve, domain: Interval, count: int = 257) -> np.ndarray:
-    """Scores across a domain: evenly where the curve and its parts show what is typical, then further and further out."""
+    """Scores across a domain: evenly where the curve shows what is typical, then further and further out."""
     low, high = curve.window()
     low, high = max(low, domain.low), min(high, domain.high)
     if not low < high or (math.isfinite(domain.low) and math.isfinite(domain.high)):
         low, high = domain.window()
     width = min(high - low, FAR)
     steps = width * 2.0 ** np.arange(-4.0, 6.0)
-    points = [low + width * np.arange(count) / (count - 1.0), landmarks(curve)]
+    points = [low + width * np.arange(count) / (count - 1.0)]
     if domain.low < low:
         points.append(np.maximum(low - steps, domain.low))
     if domain.high > high:
@@ -70,7 +70,15 @@ def sampled_fall(curve: Curve, domain: Interval, effort: Effort) -> tuple[float,
     typical = points[(points >= low) & (points <= high)]
     # a witness among typical scores is easier to believe than one far out
     fall = _fall_among(curve, typical, domain, effort) if len(typical) >= 2 else None
-    return fall or _fall_among(curve, points, domain, effort)
+    fall = fall or _fall_among(curve, points, domain, effort)
+    return fall or _fall_among(curve, _with_landmarks(curve, points, domain), domain, effort)
+
+
+def _with_landmarks(curve: Curve, points: np.ndarray, domain: Interval) -> np.ndarray:
+    """Sampled scores and those that the parts of a curve name: a fall may be narrow."""
+    named = landmarks(curve)
+    inside = np.asarray(curve.holds(named, interior=True)) & np.asarray(domain.holds(named, interior=True))
+    return np.union1d(points, named[inside & (np.abs(named) <= FAR)])
 
 
 def _fall_among(curve: Curve, points: np.ndarray, domain: Interval, effort: Effort) -> tuple[float, float] | None:
