@@ -705,6 +705,7 @@ def _require_convex_primitive(softmax: CompositeSoftmax) -> None:
     else:
         found = certify.convex_primitive(scaling, where_, effort=quickly())
     if not isinstance(found, certify.Refuted):
+        keep(softmax, _checked=found)
         return
     scalar = scalar_loss_with(scaling)
     remedy = (f"For one score: {scalar}. " if scalar else "") + "check=False builds the loss for research."
@@ -726,6 +727,8 @@ def _require_convex_sigmoid(curve: CompositeSigmoid) -> None:
             f"got {curve.gamma}. check=False builds the loss for research."
         )
     found = None if within else certify.convex(curve, usual_scores(curve), effort=quickly())
+    if found is not None:
+        keep(curve, _checked=found)
     if isinstance(found, certify.Refuted):
         raise ValueError(
             f"CompositeSigmoid: the link of {curve.scaling!r} with gamma={curve.gamma} must not decrease, got "

@@ -50,6 +50,8 @@ class Explanation:
         What else to know.
     narrow : tuple of SteepRegion
         Narrow regions, between the ends of the profile, in which the loss is much more sensitive than beside them.
+    accepted : Certificate or None
+        What was looked at when the loss was made: see :attr:`selmatch.MatchingLoss.certificate`.
     """
 
     loss: Any
@@ -62,6 +64,7 @@ class Explanation:
     simpler: str
     notes: tuple[str, ...] = ()
     narrow: tuple[SteepRegion, ...] = ()
+    accepted: Certificate | None = None
 
     def __str__(self) -> str:
         lines = [repr(self.loss), *self.notes, "", "Sensitivity (what an error of one unit weighs):"]
@@ -73,6 +76,8 @@ class Explanation:
         low, high = self.curvature
         ratio = f", a factor of {high / low:.3g}" if 0 < low <= high < math.inf else ""
         lines += ["", f"Curvature: {low:.4g} to {high:.4g}{ratio}.", f"Convex: {self.certificate}"]
+        if self.accepted is not None and self.accepted.domain != self.certificate.domain:
+            lines.append(f"Accepted when it was made: {self.accepted}")
         lines.append(self._elicits())
         single, double = self.limits
         lines.append(f"Finite: scores in {single} in single precision, {double} in double.")
@@ -133,6 +138,7 @@ def explain(loss: Any, data: Any, weights: Any) -> Explanation:
         simpler=simpler(potential, curvature, on_data=(scores is not None or wish is not None) and not narrow),
         notes=tuple(_notes(loss)),
         narrow=narrow,
+        accepted=loss.certificate,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from selmatch.parameters import LEAF, has_plain_numbers, keep, number
 from selmatch.quadrature import at_least_the_quotient, mean_on_the_way
 
 if TYPE_CHECKING:
+    from selmatch.certificates import Certificate
     from selmatch.design import Wish
 
 Array = Any
@@ -264,7 +265,9 @@ class MatchingLoss(Loss):
         keep(self, check=bool(self.check))
         _require_potential(self.potential)
         if self.check:
-            _require_links(self.potential)
+            checked = _require_links(self.potential)
+            if checked is not None:
+                keep(self, _checked=checked)
 
     def __repr__(self) -> str:
         return f"MatchingLoss({self.potential!r}{'' if self.check else ', check=False'})"
@@ -273,6 +276,29 @@ class MatchingLoss(Loss):
         from selmatch.sketch import svg
 
         return svg(self.potential, caption=repr(self))
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """Why the loss was accepted when it was made, and for which scores; None with ``check=False``.
+
+        A curve of which only the formula is known is looked at where its scores are typical, and four times as far to
+        each side. Beyond that nothing was claimed: ask :func:`selmatch.certify.convex` about your own scores. A class
+        that declares ``increasing = True`` is believed; the certificate then says what a quick look finds.
+
+        Examples
+        --------
+        >>> falls_far_out = MatchingLoss(FromLink(lambda z: z - functions.exp(z - 100.0)))
+        >>> str(falls_far_out.certificate.domain)
+        '[-36, 36]'
+        """
+        if not self.check or getattr(self.potential, "check", True) is False:
+            return None
+        found = vars(self).get("_checked") or vars(self.potential).get("_checked")
+        if found is None and has_plain_numbers(self.potential):  # its structure says so, or JAX has rebuilt it
+            from selmatch import certify
+
+            found = _looked_at(self.potential) or certify.convex(self, effort=quickly())
+        return found
 
     @property
     def vector(self) -> bool:
@@ -516,28 +542,45 @@ def _require_potential(potential: Any) -> None:
     raise TypeError(f"MatchingLoss: the potential must be a curve or a vector potential, got {potential!r}.{remedy}")
 
 
-def _require_links(potential: Any) -> None:
-    """Refuse curves that decrease."""
+def _looked_at(potential: Any) -> Certificate | None:
+    """What the constructors of a loss find where they have to search."""
+    if isinstance(potential, (CompositeSigmoid, CompositeSoftmax)):
+        return vars(replace(potential)).get("_checked")
+    return _require_links(potential)
+
+
+def _require_links(potential: Any) -> Certificate | None:
+    """Refuse curves that decrease; what was found where a search was needed."""
+    if isinstance(potential, CompositeSoftmax):
+        return None  # checked when it was made
+    if not isinstance(potential, PerLabel):
+        return _searched(potential.curve if isinstance(potential, Separable) else potential)
+    found = {label: _searched(curve) for label, curve in zip(potential.labels, potential.curves, strict=True)}
+    if not any(found.values()):
+        return None
+    from selmatch import certify
+    from selmatch.certificates import for_all_labels
+
+    known = zip(potential.labels, potential.curves, strict=True)
+    return for_all_labels({a: found[a] or certify.convex(curve, effort=quickly()) for a, curve in known})
+
+
+def _searched(curve: Curve) -> Certificate | None:
+    """What sampling and a short search say of a curve whose class does not say that it is a link."""
     from selmatch import certify
 
-    if isinstance(potential, CompositeSoftmax):
-        return  # checked when it was made
-    if isinstance(potential, PerLabel):
-        curves = potential.curves
-    else:
-        curves = (potential.curve if isinstance(potential, Separable) else potential,)
-    for curve in curves:
-        # a composite Sigmoid was checked when it was made, or asked not to be
-        if curve.increasing is True or isinstance(curve, CompositeSigmoid) or not has_plain_numbers(curve):
-            continue
-        if curve.increasing is False:
-            remedy = scalar_loss_with(curve)
-            remedy = f" As a scaling: {remedy}." if remedy else ""
-            raise ValueError(f"MatchingLoss: {curve!r} is not non-decreasing, so it is no link.{remedy}")
-        _ = curve.breaks  # found before a trace needs them
-        found = certify.non_decreasing(curve, usual_scores(curve), effort=quickly())
-        if isinstance(found, certify.Refuted):
-            raise ValueError(f"MatchingLoss: {curve!r} must not decrease, got {found.witness}, so it is no link.")
+    # a composite Sigmoid was checked when it was made, or asked not to be
+    if curve.increasing is True or isinstance(curve, CompositeSigmoid) or not has_plain_numbers(curve):
+        return None
+    if curve.increasing is False:
+        remedy = scalar_loss_with(curve)
+        remedy = f" As a scaling: {remedy}." if remedy else ""
+        raise ValueError(f"MatchingLoss: {curve!r} is not non-decreasing, so it is no link.{remedy}")
+    _ = curve.breaks  # found before a trace needs them
+    found = certify.convex(curve, usual_scores(curve), effort=quickly())
+    if isinstance(found, certify.Refuted):
+        raise ValueError(f"MatchingLoss: {curve!r} must not decrease, got {found.witness}, so it is no link.")
+    return found
 
 
 # ------------------------------------------------------------------------------------------- losses to compare with
