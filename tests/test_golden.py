@@ -187,7 +187,7 @@ def test_the_file_is_there_and_has_rows(file):
 def _asked() -> Iterator[Any]:
     """Groups, frameworks and dtypes; the rows of one potential each are few, and take the frameworks long."""
     for group, framework, dtype in itertools.product(GROUPS, ASK, DTYPES):
-        slow = group[0] in LATER and framework != "numpy"
+        slow = framework != "numpy" and (group[0] in LATER or group[2] == "cross-entropy of the link")
         yield pytest.param(*group, framework, dtype, marks=pytest.mark.slow if slow else ())
 
 

@@ -784,9 +784,10 @@ def test_cross_entropy_is_the_ranking_part_plus_what_does_not_depend_on_the_pred
 
 
 @pytest.mark.parametrize(("alpha", "beta", "gain"), [(1.0, 0.0, 1.0), (2.0, 0.5, 1.0), (0.25, -1.5, 3.0)])
-def test_cross_entropy_of_a_sigmoid_link_is_that_of_the_paper(alpha, beta, gain, array):
+@pytest.mark.parametrize("framework", ["numpy", "torch", pytest.param("jax", marks=pytest.mark.slow)])
+def test_cross_entropy_of_a_sigmoid_link_is_that_of_the_paper(alpha, beta, gain, framework):
     """Over alpha: its gradient is that of the matching loss, which it exceeds by the entropy over alpha (C04, C52)."""
-    link = sm.Sigmoid().affine(alpha, beta, gain)
+    link, array = sm.Sigmoid().affine(alpha, beta, gain), ARRAYS[framework]
     z = np.linspace(-40.0, 40.0, 9)
     s_hat, s = (x.ravel() for x in np.meshgrid(z, z))
     with mpmath.workdps(60):
