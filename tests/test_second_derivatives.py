@@ -12,12 +12,14 @@ from mpmath import mp, mpf
 from references import exact_slope, exact_value, formulas
 
 import selmatch as sm
+from conftest import ARRAYS
 
 SCALINGS = [
     sm.Constant(), sm.Sinh(), sm.Exp().affine(alpha=0.5, beta=1.0), sm.AntiExp(), sm.Tanh(), sm.SmeLU(c=2.0),
     sm.Sigmoid().affine(beta=1.0), sm.Identity(), sm.Huber(), sm.Cosh(), sm.AbsPower(d=2.5, c=0.5),
     sm.Identity() + sm.Tanh().affine(alpha=20.0, beta=0.3),
 ]  # fmt: skip
+FRAMEWORKS = ["numpy", "torch", pytest.param("jax", marks=pytest.mark.slow)]
 #: of the leading class over the others, in log-scores
 LEADS = (0.0, 1e-3, 1.0, 10.0, 30.0, 40.0, 100.0, 400.0, 700.0)
 ROOM = {"float64": 1e-13, "float32": 3e-6}
@@ -154,8 +156,10 @@ def test_hessians_of_a_leading_class_keep_their_digits_in_jax(framework, index, 
     require_accurate(index, framework, dtype)
 
 
-def test_moves_of_all_scores_together_cost_nothing_where_only_differences_count(array):
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_moves_of_all_scores_together_cost_nothing_where_only_differences_count(framework):
     """With a constant q: exactly where one class leads, else to the rounding of a mean."""
+    array = ARRAYS[framework]
     softmax, ones = sm.CompositeSoftmax(gamma=0.5), array(np.ones(3))
     for lead, most in ((50.0, 0.0), (0.5, 1e-31)):
         z = array(np.array([lead, 0.0, -1.0]))
@@ -163,9 +167,12 @@ def test_moves_of_all_scores_together_cost_nothing_where_only_differences_count(
         assert float(softmax.quadratic(z, ones)) <= most
 
 
-@pytest.mark.parametrize("scaling", [*SCALINGS, sm.FromScoreTransform(lambda z: 1.5 + sm.functions.sin(z))], ids=str)
-def test_the_score_transform_is_the_exponential_of_the_primitive_of_the_scaling(scaling, array):
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("scaling", [*SCALINGS, sm.FromScoreTransform(lambda z: 1.5 + sm.functions.sin(z))],
+                         ids=lambda scaling: type(scaling).__name__)  # fmt: skip
+def test_the_score_transform_is_the_exponential_of_the_primitive_of_the_scaling(scaling, framework):
     """Of the scaling, not of the potential; the logits are its logarithm over gamma."""
+    array = ARRAYS[framework]
     z = np.linspace(-2.9, 2.8, 12)
     sigmoid = sm.CompositeSigmoid(scaling, gamma=0.5, offset=0.75, check=False)
     got = {"sigmoid": sigmoid.score_transform(array(z)) / np.exp(0.75)}
