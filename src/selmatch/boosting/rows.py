@@ -138,7 +138,7 @@ class Rows:
         if self.form is not None:
             return self._start_of_lists()
         if isinstance(potential, PerLabel):
-            return _minimiser_per_label(potential, self.labels, self.weights)
+            return float(self.loss.minimiser(self.labels, self.weights))
         if self.loss.vector:
             return np.asarray(self.loss.minimiser(self.labels, self.weights))
         if self.labels.ndim == 1:
@@ -287,18 +287,6 @@ def _is_single_enough(values: np.ndarray) -> bool:
     largest = float(np.max(np.abs(values), initial=0.0))
     spread, away = float(np.std(values)), abs(float(np.mean(values)))
     return largest < _LARGE and largest <= _OFFSET * spread and away <= _AWAY * spread
-
-
-def _minimiser_per_label(potential: PerLabel, labels: np.ndarray, weights: np.ndarray | None) -> float:
-    """The constant prediction at which the gradients of all labels balance, by bisection: they increase with it."""
-    low, high = float(labels.min()), float(labels.max())
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        pull = float(np.average(potential.difference(labels, middle - labels), weights=weights))
-        low, high = (low, middle) if pull > 0 else (middle, high)
-    return 0.5 * (low + high)
 
 
 # ------------------------------------------------------------------------------------------------------------ checks
