@@ -66,6 +66,9 @@ def test_the_command_line_tells_both():
     assert "accepted all the same. Proved: the loss is convex on [-36, 36]" in " ".join(found.stdout.split())
     document = json.loads(CliRunner().invoke(app, ["check", FALLS_FAR_OUT, "--json"]).stdout)
     assert (document["verdict"], document["accepted"]["domain"]) == ("refuted", [-36.0, 36.0])
+    explained = json.loads(CliRunner().invoke(app, ["explain", "z + tanh(20*(z - 0.3))", "--json"]).stdout)
+    assert explained["accepted"]["domain"] == [None, None]
+    assert [region["sensitivity"] for region in explained["narrow"]] == [pytest.approx(21.0)]
     for arguments in (["sinh(z)"], ["cos(z)"], [FALLS_FAR_OUT, "--domain", "-8", "8"]):
         assert "accepted" not in CliRunner().invoke(app, ["check", *arguments]).stdout
 
