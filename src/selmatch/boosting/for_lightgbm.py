@@ -89,8 +89,13 @@ class LightGBMObjective(LibraryObjective):
         self._python_only("a call by LightGBM")
         start = self._ready("Merge params(dataset), or params(y), into the parameters of the booster.")
         scores, seen = self._asked(first, second, weight, group, start)
-        if seen.fresh and not isinstance(second, lightgbm.Dataset):
-            self._require_zero(second)
+        dataset = isinstance(second, lightgbm.Dataset)
+        if seen.fresh:
+            trees = first if dataset else second
+            if not dataset:
+                self._require_zero(trees)
+            if not (dataset and _has_own_start(second)) and not trees.any():  # not after earlier trees
+                self._require_weights(seen.rows)
         seen.fresh = False
         return self._derivatives(seen.rows, scores, start)
 

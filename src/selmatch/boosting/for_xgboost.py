@@ -49,7 +49,7 @@ class XGBoostObjective(LibraryObjective):
     True
     """
 
-    library, booster = "XGBoost", "xgboost"
+    library, booster, data_set = "XGBoost", "xgboost", "dtrain"
 
     settled = (
         "objective", "base_score", "num_class", "eval_metric", "disable_default_eval_metric", "n_estimators",
@@ -98,6 +98,8 @@ class XGBoostObjective(LibraryObjective):
         placed = isinstance(second, xgboost.DMatrix) and second.get_base_margin().size > 0
         if not placed:
             self._require_start(scores, start, seen.fresh)
+            if seen.fresh and np.allclose(scores, start.score, rtol=1e-5, atol=1e-6):  # not after earlier trees
+                self._require_weights(seen.rows)
         seen.fresh = False
         return self._derivatives(seen.rows, scores, start)
 

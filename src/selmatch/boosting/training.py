@@ -15,6 +15,8 @@ from selmatch.boosting.rows import Rows, Start
 
 #: how many data sets an objective keeps ready: the training set and a few for validation
 _MOST = 4
+#: start values that differ by less than this share of the range of the labels differ by rounding of the labels
+_SAME_START = 1e-5
 
 
 @dataclass
@@ -100,12 +102,17 @@ class LibraryObjective(Objective):
     settled: tuple[str, ...] = ()
     #: whether the library takes rows of labels
     many_targets = True
+    #: what the library's data set is called in advice
+    data_set = "dataset"
 
     def __init__(
         self, loss: Any, *, curvature: str = "secant", route: str | None = None, ranking: str | None = None
     ) -> None:
         super().__init__(loss, curvature=curvature, route=route, ranking=ranking)
         self._seen: list[Seen] = []
+        #: from which labels the start value comes, and whether their weights differed; None if not known
+        self._source: bytes | None = None
+        self._source_weighted: bool | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # copies travel to workers and into folds, where other rows wait
@@ -126,7 +133,9 @@ class LibraryObjective(Objective):
     def prepare(self, labels: Any, weights: Any = None, groups: Any = None) -> Rows:
         """See the training labels: find the start value and the scale, and say in the log which route runs."""
         self._seen = []  # their bounds are those of another start
-        return super().prepare(labels, weights, groups)
+        rows = super().prepare(labels, weights, groups)
+        self._source, self._source_weighted = rows.fingerprint, rows.weighted
+        return rows
 
     def seen(self, table: Table, rows: Rows | None = None) -> Seen:
         """A data set, recognised by its numbers: boosters hand over a new array each round, users change labels."""
@@ -136,6 +145,25 @@ class LibraryObjective(Objective):
         found = Seen(table, self.rows(*table) if rows is None else rows)
         self._seen = [found, *self._seen[: _MOST - 1]]
         return found
+
+    def _require_weights(self, rows: Rows) -> None:
+        """Weights of a data set, of which ``params(y)`` knew nothing, show in the first round: they move the start."""
+        # other labels are a part, or a sample was given before: only weights that were not given at all are an error then
+        if self._source == rows.fingerprint or (self._source_weighted is False and rows.weighted):
+            expected, start = rows.start_score, np.asarray(self._ready("Call params(...).").score)
+            labels = rows.labels
+            rounding = _SAME_START * np.ptp(labels, axis=0) + 1e-6 * np.max(np.abs(labels), axis=0)
+            if np.any(np.abs(expected - start) > rounding):
+                raise self._other_weights(f"{np.round(expected, 6)}, ")
+
+    def _other_weights(self, expected: str = "") -> ValueError:
+        start = self._ready("Call params(...).").score
+        known = "other weights" if self._source_weighted else "no weights"
+        return ValueError(
+            f"{self._who}: training must start at {expected}h^-1 of the mean link under the weights of the data set, "
+            f"got {np.round(start, 6)}, the start with {known}. Merge params({self.data_set}), or params(y, weights), "
+            "into the parameters of the booster."
+        )
 
     # --------------------------------------------------------------------------------------------------------- training
 
