@@ -23,7 +23,7 @@ WEIGHTS = {
     "of the target": np.exp(Y),
     "of one row": np.where(np.arange(ROWS) == ROWS - 1, 500.0, 1.0),
 }
-NOTICED = r"training must start at .*the mean link under the weights of the data set, .* Merge params\(\w+\), or params\(y, weights\)"
+NOTICED = r"training must start at .*the weights of the data set, .* Merge params\(\w+\), or params\(y, weights\)"
 
 
 def expected_start(link, weights):

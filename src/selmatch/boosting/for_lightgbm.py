@@ -175,6 +175,16 @@ class LightGBMObjective(LibraryObjective):
             X, labels, reference=reference, weight=weights, group=rows.groups, init_score=begin, **options
         )
 
+    def _given(self, params: Mapping[str, Any] | None, *settled: str) -> dict[str, Any]:
+        given = super()._given(params, *settled)
+        for name in ("boosting", "boosting_type", "boost"):
+            if given.get(name) in ("rf", "random_forest"):
+                raise ValueError(
+                    f"{self._who}: params must not hold {name}={given[name]!r}: LightGBM's random forests take neither "
+                    "an objective in Python nor a start value. Use 'gbdt', 'dart' or 'goss'."
+                )
+        return given
+
     def _train(self, plan: Plan) -> Model:
         # with a Python objective LightGBM fails where its filter leaves no feature, as it does on fewer than 40 rows
         defaults = {"verbosity": -1, "feature_pre_filter": False}
@@ -188,7 +198,8 @@ class LightGBMObjective(LibraryObjective):
             merged, train, plan.rounds, feval=metric, callbacks=callbacks, valid_names=["validation"],
             valid_sets=None if plan.validation is None else [self._dataset(*plan.validation, train, {})],
         )  # fmt: skip
-        best = None if plan.early_stopping is None else booster.best_iteration - 1
+        # with dart LightGBM does not stop early, and warns
+        best = booster.best_iteration - 1 if plan.early_stopping is not None and booster.best_iteration > 0 else None
         return Model(copy.copy(self), booster, best, history.get("validation", {}))
 
     def _plan(self, given: dict[str, Any]) -> tuple[dict[str, Any], _LightGBMMetric | None]:

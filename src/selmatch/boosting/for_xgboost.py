@@ -136,6 +136,11 @@ class XGBoostObjective(LibraryObjective):
     # -------------------------------------------------------------------------------------------------------- training
 
     def _train(self, plan: Plan) -> Model:
+        if plan.early_stopping is not None and plan.params.get("booster") == "gblinear":
+            raise ValueError(
+                f"{self._who}: early_stopping must be None with booster='gblinear', got {plan.early_stopping}: XGBoost "
+                "keeps no earlier rounds of a linear model. Choose rounds instead."
+            )
         train = self._matrix(plan.X, plan.rows, plan.params)
         evals = []
         if plan.validation is not None:
@@ -147,6 +152,7 @@ class XGBoostObjective(LibraryObjective):
             verbose_eval=False, **hooks,
         )  # fmt: skip
         self.annotate(booster)
+        # the booster keeps the rounds after its best: a part of a booster forgets its categories
         best = None if plan.early_stopping is None else booster.best_iteration
         return Model(copy.copy(self), booster, best, history.get("validation", {}))
 
@@ -169,7 +175,8 @@ class XGBoostObjective(LibraryObjective):
             "weight": rows.weights, "group": rows.groups, "enable_categorical": True,
             "nthread": params.get("nthread", params.get("n_jobs")),
         }  # fmt: skip
-        if params.get("tree_method", "auto") in ("auto", "hist") and params.get("booster", "gbtree") != "gblinear":
+        quantiles = params.get("tree_method", "auto") in ("auto", "hist") and "updater" not in params
+        if quantiles and params.get("booster", "gbtree") != "gblinear":
             data = xgboost.QuantileDMatrix(X, ref=reference, max_bin=params.get("max_bin", 256), **options)
         else:
             data = xgboost.DMatrix(X, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ import numpy as np
 from selmatch.boosting import native
 from selmatch.boosting.objective import METRIC, Objective
 from selmatch.boosting.rows import Rows, Start
+
+_log = logging.getLogger("selmatch.boosting")
 
 #: how many data sets an objective keeps ready: the training set and a few for validation
 _MOST = 4
@@ -148,7 +151,7 @@ class LibraryObjective(Objective):
 
     def _require_weights(self, rows: Rows) -> None:
         """Weights of a data set, of which ``params(y)`` knew nothing, show in the first round: they move the start."""
-        # other labels are a part, or a sample was given before: only weights that were not given at all are an error then
+        # other labels are a part, or those before were a sample: then only weights that were not given are an error
         if self._source == rows.fingerprint or (self._source_weighted is False and rows.weighted):
             expected, start = rows.start_score, np.asarray(self._ready("Call params(...).").score)
             labels = rows.labels
@@ -201,6 +204,7 @@ class LibraryObjective(Objective):
         rounds = self._whole("rounds", rounds)
         patience = None if early_stopping is None else self._whole("early_stopping", early_stopping)
         given = self._given(params, *self.settled)
+        self.route = self._route_for(given)
         rows = self._training_rows(y, weights, groups)
         model = self._train(Plan(X, rows, given, rounds, self._validation_rows(validation, patience), patience))
         self._seen = []
@@ -215,6 +219,21 @@ class LibraryObjective(Objective):
     def predict(self, booster: Any, X: Any, *, rounds: int | None = None) -> np.ndarray:
         """Scores from a booster that this objective has trained."""
         raise NotImplementedError
+
+    def _route_for(self, params: Mapping[str, Any]) -> str:
+        """The route that was asked for, unless these parameters mean different things on both."""
+        route = native.choose(self._who, self.booster, self.loss, self.curvature, self._wanted_route, self.ranking)
+        own = native.of(self.booster, self.loss) if route == "native" else None
+        reason = None if own is None else native.unlike(self.booster, own.kind, params)
+        if reason is None:
+            return route
+        if self._wanted_route == "native":
+            raise ValueError(
+                f"{self._who}: params must mean the same to the booster's own objective with route='native', got "
+                f"{reason}. Leave it out, or use route='python'."
+            )
+        _log.info("%s: python route, since params hold %s", self.library, reason)
+        return "python"
 
     @property
     def native(self) -> native.Native | None:
