@@ -154,7 +154,7 @@ class HistGradientBoostingObjective(LibraryObjective, BaseLoss):
 
 
 def _cut(booster: HistGradientBoostingRegressor, rounds: int) -> None:
-    """Leave an estimator its first rounds alone: after early stopping it keeps those that did not help, and uses them."""
+    """Leave an estimator only its first rounds: after early stopping it keeps, and uses, those that did not help."""
     del booster._predictors[rounds:]
     for name in ("train_score_", "validation_score_"):  # the first of the scores is that of the start
         setattr(booster, name, getattr(booster, name)[: rounds + 1])

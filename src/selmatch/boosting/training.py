@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from selmatch.boosting import native
+from selmatch.boosting.frames import Columns
 from selmatch.boosting.objective import METRIC, Objective
 from selmatch.boosting.rows import Rows, Start
 
@@ -43,10 +44,16 @@ class Model:
     booster: Any
     best_iteration: int | None = None
     history: Mapping[str, list[float]] = field(default_factory=dict, repr=False)
+    _columns: Columns = field(default_factory=lambda: Columns((), {}), repr=False)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Scores of rows: with the start value, after the best round."""
+        """Scores of rows: with the start value, after the best round.
+
+        Columns of a data frame, and categories in it, are those of training by name. Categories that were not known in
+        training count as missing, with a warning.
+        """
         rounds = None if self.best_iteration is None else self.best_iteration + 1
+        X = self._columns.align(self.objective._who, X)
         return self.objective.predict(self.booster, X, rounds=rounds)
 
 
@@ -206,7 +213,11 @@ class LibraryObjective(Objective):
         given = self._given(params, *self.settled)
         self.route = self._route_for(given)
         rows = self._training_rows(y, weights, groups)
-        model = self._train(Plan(X, rows, given, rounds, self._validation_rows(validation, patience), patience))
+        columns, held_out = Columns.of(X), self._validation_rows(validation, patience)
+        if held_out is not None:
+            held_out = columns.align(self._who, held_out[0]), held_out[1]
+        model = self._train(Plan(columns.align(self._who, X), rows, given, rounds, held_out, patience))
+        model._columns = columns
         self._seen = []
         return model
 

@@ -11,25 +11,25 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from selmatch import boosting
+from selmatch.boosting.frames import Columns, category_columns, is_pandas
 from selmatch.losses import MatchingLoss
 from selmatch.parameters import number
 from selmatch.sklearn.base import real_targets, whole
-from selmatch.sklearn.features import as_boosters_know, as_pandas, category_columns, is_pandas, nameable, named
+from selmatch.sklearn.features import as_boosters_know, nameable, named
 
 
 class _Backend(NamedTuple):
-    """What a booster calls its seed and its number of threads, and whether it takes categories of polars."""
+    """What a booster calls its seed and its number of threads."""
 
     seed: str
     threads: str | None
-    polars: bool
 
 
 BACKENDS: dict[str, _Backend] = {
-    "hist_gradient_boosting": _Backend("random_state", None, True),
-    "lightgbm": _Backend("seed", "num_threads", False),
-    "xgboost": _Backend("seed", "nthread", True),
-    "catboost": _Backend("random_seed", "thread_count", False),
+    "hist_gradient_boosting": _Backend("random_state", None),
+    "lightgbm": _Backend("seed", "num_threads"),
+    "xgboost": _Backend("seed", "nthread"),
+    "catboost": _Backend("random_seed", "thread_count"),
 }
 
 #: parameters of the estimators, and what the boosters call them, aliases included
@@ -80,7 +80,7 @@ class Boosted:
         """Features (and targets) as the backend takes them: missing values allowed, categories and names kept."""
         categories = category_columns(X)
         if not reset:
-            self._require_categories(categories)
+            self._columns.require(type(self).__name__, X)
         options: dict[str, Any] = {"skip_check_array": True}
         if not categories:
             options = {"dtype": (np.float64, np.float32), "ensure_all_finite": "allow-nan"}
@@ -94,27 +94,18 @@ class Boosted:
         else:
             checked, y = validate_data(self, X, y, reset=reset, y_numeric=True, multi_output=True, **options)  # type: ignore[arg-type]
         if reset:
-            self._categories = categories
+            self._known_backend()
+            self._columns = Columns.of(X) if categories else Columns((), {})
             arrayed = isinstance(checked, np.ndarray) and is_pandas(X)
             self._named = arrayed and nameable(getattr(self, "feature_names_in_", [""]))
         features = self._for_backend(checked)
         return features if isinstance(y, str) else (features, real_targets(type(self).__name__, y))
 
-    def _require_categories(self, found: list[Any]) -> None:
-        """Boosters would take the codes of categories for numbers, or numbers for codes."""
-        if set(found) != set(self._categories):
-            raise ValueError(
-                f"{type(self).__name__}: the columns of categories must be those of training, "
-                f"{self._categories or 'none'}, got {found or 'none'}. Give X the same dtypes."
-            )
-
     def _for_backend(self, X: Any) -> Any:
         who = type(self).__name__
         if self._named:
             return named(who, X, self.feature_names_in_)  # type: ignore[attr-defined]
-        if self._categories and not is_pandas(X) and not self._known_backend().polars:
-            return as_pandas(who, X)
-        return as_boosters_know(X)
+        return as_boosters_know(self._columns.align(who, X))
 
     # -------------------------------------------------------------------------------------------------------- training
 

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from selmatch.boosting.frames import Columns
 from selmatch.parameters import number
 from selmatch.sklearn.base import Selective, real_targets, whole
 from selmatch.sklearn.solving import Problem, minimised
@@ -121,6 +122,7 @@ class SelectiveLinearModel(Selective):
         alpha = number(who, "alpha", self.alpha, at_least=0.0)
         tolerance = number(who, "tol", self.tol, above=0.0)
         steps = whole(who, "max_iter", self.max_iter)
+        self._require_numbers(X)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, multi_output=True)
         y = self._checked_targets(real_targets(who, y))
         weights = self._checked_weights(sample_weight, len(y))
@@ -146,6 +148,14 @@ class SelectiveLinearModel(Selective):
             )
         self._keep(found.theta, shift, single=y.ndim == 1)
         return self
+
+    def _require_numbers(self, X: Any) -> None:
+        names = [name for name, held in Columns.of(X).categories.items() if any(isinstance(word, str) for word in held)]
+        if names:
+            raise ValueError(
+                f"{type(self).__name__}: X must hold numbers, got words in the columns of categories {names}. Encode "
+                "them, for example by sklearn.preprocessing.OneHotEncoder."
+            )
 
     def _start(self, problem: Problem, shift: np.ndarray) -> tuple[np.ndarray, float]:
         """Where to start, and the loss of the best constant."""
@@ -196,5 +206,6 @@ class SelectiveLinearModel(Selective):
             Predicted scores.
         """
         check_is_fitted(self)
+        self._require_numbers(X)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         return self._inside(X @ self.coef_.T + self.intercept_)
