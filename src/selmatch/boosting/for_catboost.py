@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import functools
+import inspect
 import math
 import threading
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any
 
 import catboost
 import numpy as np
+from catboost.core import _check_train_params
 
 from selmatch import kernels
 from selmatch.boosting.objective import METRIC
@@ -267,6 +269,30 @@ class CatBoostObjective(LibraryObjective):
         if own is None or own.kind is Identity:
             return self.inside(trees + np.asarray(start))
         return own.scores(trees + own.margin(start))
+
+    def importances(self, booster: Any, rounds: int | None = None) -> np.ndarray:
+        """How much predictions change on average with each feature."""
+        if rounds is not None and rounds < booster.tree_count_:
+            booster = booster.copy()
+            booster.shrink(rounds)
+        return np.asarray(booster.get_feature_importance(), dtype=np.float64)
+
+    def _known_params(self) -> frozenset[str]:
+        return _listed()
+
+    def _takes(self, name: str, value: Any) -> bool:
+        try:
+            _check_train_params({name: value})
+        except catboost.CatBoostError as error:
+            return "Unknown option" not in str(error)
+        return True
+
+
+@functools.cache
+def _listed() -> frozenset[str]:
+    """The parameters of CatBoost's estimators, aliases included."""
+    makers = catboost.CatBoostRegressor, catboost.CatBoostClassifier, catboost.CatBoostRanker
+    return frozenset(name for maker in makers for name in inspect.signature(maker).parameters)
 
 
 class _FirstRound:

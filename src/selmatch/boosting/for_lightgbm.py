@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Mapping
 from typing import Any
 
 import lightgbm
 import numpy as np
+from lightgbm.basic import _ConfigAliases
 
 from selmatch.boosting.native import slackened
 from selmatch.boosting.objective import METRIC
@@ -229,6 +231,20 @@ class LightGBMObjective(LibraryObjective):
         raw = np.asarray(trained.predict(X, raw_score=True, num_iteration=rounds))
         own = self.native
         return self.inside(raw + start if own is None else own.scores(raw + own.margin(start)))
+
+    def importances(self, booster: Any, rounds: int | None = None) -> np.ndarray:
+        """The total gain of each feature."""
+        trained = booster if isinstance(booster, lightgbm.Booster) else booster.booster_
+        return np.asarray(trained.feature_importance("gain", iteration=rounds), dtype=np.float64)
+
+    def _known_params(self) -> frozenset[str]:
+        return _listed()
+
+
+@functools.cache
+def _listed() -> frozenset[str]:
+    """All names of LightGBM's parameters, from the only place where it lists them."""
+    return frozenset(name for names in _ConfigAliases._get_all_param_aliases().values() for name in names)
 
 
 class _LightGBMMetric(Metric):

@@ -152,6 +152,16 @@ class HistGradientBoostingObjective(LibraryObjective, BaseLoss):
             return self.inside(booster.predict(X))
         return self.inside(next(islice(booster.staged_predict(X), rounds - 1, None))).copy()
 
+    def importances(self, booster: Any, rounds: int | None = None) -> np.ndarray:
+        """Scikit-learn's histogram boosters keep none."""
+        raise AttributeError(
+            "HistGradientBoostingRegressor keeps no importances of features. Use "
+            "sklearn.inspection.permutation_importance(model, X, y), or another backend."
+        )
+
+    def _known_params(self) -> frozenset[str]:
+        return frozenset(HistGradientBoostingRegressor().get_params())
+
 
 def _cut(booster: HistGradientBoostingRegressor, rounds: int) -> None:
     """Leave an estimator only its first rounds: after early stopping it keeps, and uses, those that did not help."""

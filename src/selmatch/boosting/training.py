@@ -14,6 +14,7 @@ from selmatch.boosting import native
 from selmatch.boosting.frames import Columns
 from selmatch.boosting.objective import METRIC, Objective
 from selmatch.boosting.rows import Rows, Start
+from selmatch.words import nearest
 
 _log = logging.getLogger("selmatch.boosting")
 
@@ -211,6 +212,7 @@ class LibraryObjective(Objective):
         rounds = self._whole("rounds", rounds)
         patience = None if early_stopping is None else self._whole("early_stopping", early_stopping)
         given = self._given(params, *self.settled)
+        self.require_known(self._who, "params", given)
         self.route = self._route_for(given)
         rows = self._training_rows(y, weights, groups)
         columns, held_out = Columns.of(X), self._validation_rows(validation, patience)
@@ -270,6 +272,40 @@ class LibraryObjective(Objective):
                     "argument of fit: rounds, validation or early_stopping."
                 )
         return given
+
+    def require_known(self, who: str, name: str, params: Mapping[str, Any]) -> None:
+        """Raise for a parameter that the library does not have: some libraries pass over misspelt ones in silence."""
+        known = self._known_params()
+        for key, value in params.items():
+            if key not in known and not self._takes(key, value):
+                near = nearest(str(key), sorted(known.difference(self.settled)))
+                advice = "See its documentation." if near is None else f"Did you mean {near!r}?"
+                raise ValueError(f"{who}: {name} must be parameters of {self.library}, got {key!r}. {advice}")
+
+    def _known_params(self) -> frozenset[str]:
+        """The names of the library's parameters, aliases included."""
+        raise NotImplementedError
+
+    def _takes(self, name: str, value: Any) -> bool:
+        """Whether the library takes a parameter that it does not list."""
+        return False
+
+    def importances(self, booster: Any, rounds: int | None = None) -> np.ndarray:
+        """How much each feature gained, over all splits of a booster that this objective has trained.
+
+        Parameters
+        ----------
+        booster : object
+            The library's own.
+        rounds : int, optional
+            How many rounds to look at; all by default.
+
+        Returns
+        -------
+        array of shape (features,)
+            Numbers >= 0, in the library's units.
+        """
+        raise NotImplementedError
 
     def _derivatives(
         self, rows: Rows, scores: np.ndarray, start: Start, out: tuple[np.ndarray, np.ndarray] | None = None

@@ -131,7 +131,7 @@ class Boosted:
             params[backend.threads] = effective_n_jobs(self.n_jobs)
         rounds = whole(who, "n_estimators", self.n_estimators)
         patience = None if self.early_stopping is None else whole(who, "early_stopping", self.early_stopping)
-        params.update(self._own_params())
+        params.update(self._own_params(objective))
         try:
             self.model_ = objective.fit(X, y, rounds=rounds, params=params, early_stopping=patience, **options)
         except Exception as error:  # CatBoost's own class of errors, which is not imported here
@@ -144,8 +144,8 @@ class Boosted:
         best = self.model_.best_iteration
         self.n_iter_ = rounds if best is None else best + 1
 
-    def _own_params(self) -> Mapping[str, Any]:
-        """The backend's own parameters, among which is none that the estimator has too."""
+    def _own_params(self, objective: Any) -> Mapping[str, Any]:
+        """The backend's own parameters: all known to it, and none that the estimator has too."""
         who, given = type(self).__name__, {} if self.backend_params is None else self.backend_params
         if not isinstance(given, Mapping):
             raise TypeError(f"{who}: backend_params must be a mapping of names to values, got {given!r}.")
@@ -156,6 +156,7 @@ class Boosted:
                         f"{who}: backend_params must not hold {name!r}, got {given[name]!r}. Use the parameter "
                         f"{parameter} of {who}."
                     )
+        objective.require_known(who, "backend_params", given)
         return given
 
     def _held_out(self, count: int) -> np.ndarray:
@@ -170,6 +171,19 @@ class Boosted:
         chosen = np.zeros(count, dtype=bool)
         chosen[check_random_state(self.random_state).permutation(count)[:held]] = True
         return chosen
+
+    @property
+    def booster_(self) -> Any:
+        """The backend's own object."""
+        check_is_fitted(self)
+        return self.model_.booster
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """What each feature contributed to the trees, with sum 1; zeros if no tree has split."""
+        check_is_fitted(self)
+        gains = self.model_.objective.importances(self.model_.booster, self.n_iter_)
+        return gains / gains.sum() if gains.any() else gains
 
     def predict(self, X: Any) -> np.ndarray:
         """Scores, with the start value and after the best round.

@@ -30,9 +30,11 @@ class SelectiveLinearModel(Selective):
     ----------
     loss : MatchingLoss, potential or curve, optional
         What to train with; a :class:`CompositeSoftmax` or :class:`Separable` for targets with several columns. None
-        makes a loss from the following three.
-    focus : {"high", "low", "middle", "extremes"} or (low, high)
+        makes a loss from the following four.
+    focus : {"high", "low", "middle", "extremes"}
         Which targets matter, as for :func:`selmatch.focus`.
+    between : (low, high), optional
+        The targets that matter, instead of a word.
     top : float
         The share of rows that a word means.
     strength : float
@@ -83,6 +85,7 @@ class SelectiveLinearModel(Selective):
         loss: Any = None,
         *,
         focus: Any = "high",
+        between: Any = None,
         top: float = 0.1,
         strength: float = 8.0,
         alpha: float = 1e-4,
@@ -93,6 +96,7 @@ class SelectiveLinearModel(Selective):
     ) -> None:
         self.loss = loss
         self.focus = focus
+        self.between = between
         self.top = top
         self.strength = strength
         self.alpha = alpha
