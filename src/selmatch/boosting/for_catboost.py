@@ -275,7 +275,7 @@ class CatBoostObjective(LibraryObjective):
         if rounds is not None and rounds < booster.tree_count_:
             booster = booster.copy()
             booster.shrink(rounds)
-        return np.asarray(booster.get_feature_importance(), dtype=np.float64)
+        return np.nan_to_num(booster.get_feature_importance())  # NaN where no prediction changes
 
     def _known_params(self) -> frozenset[str]:
         return _listed()

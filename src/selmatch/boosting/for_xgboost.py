@@ -222,7 +222,9 @@ class XGBoostObjective(LibraryObjective):
         return _listed()
 
     def _takes(self, name: str, value: Any) -> bool:
-        return any(f'"{name}"' not in _unused(name, value, settings) for settings in _BOOSTERS)
+        return isinstance(name, str) and any(
+            f'"{name}"' not in _unused(name, value, settings) for settings in _BOOSTERS
+        )
 
     def annotate(self, booster: Any) -> None:
         """Write loss, start value and scale into the attributes of a booster, which stay in its files."""

@@ -96,7 +96,7 @@ def unlike(booster: str, kind: type, given: Mapping[str, Any]) -> str | None:
 
     if booster == "lightgbm":
         if found := asks("boosting boosting_type boost", "dart"):
-            return f"{found}, which drops other trees"
+            return f"{found}, for which LightGBM does not repeat its draws with a Python objective"
         if kind is Identity and (found := asks("reg_sqrt", True, 1, "true", "1", "+")):
             return f"{found}, which only LightGBM's own objective follows"
     if booster == "xgboost":
