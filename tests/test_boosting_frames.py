@@ -160,8 +160,7 @@ def test_categories_that_are_numbers_are_known_by_value_and_by_word(backend):
     ten = [None if missing else str(10 * code) for code, missing in zip(CODES, MISSING, strict=True)]
     estimator = fitted(backend, frames[1])
     expected = estimator.predict(frames[1])
-    frames.append(pl.DataFrame({"a": A, "kind": pl.Series(ten, dtype=pl.Categorical)}))
-    for frame in frames:
+    for frame in (*frames, pl.DataFrame({"a": A, "kind": pl.Series(ten, dtype=pl.Categorical)})):
         np.testing.assert_allclose(estimator.predict(frame), expected, rtol=1e-12)
 
 

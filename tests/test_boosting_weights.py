@@ -195,7 +195,8 @@ def test_fit_starts_at_the_weighted_mean(booster, link):
 def test_scikit_learn_itself_starts_at_the_weighted_mean():
     objective = boosting.hist_gradient_boosting(sm.Sinh())
     for weights in (None, WEIGHTS["of the target"]):
-        estimator = HistGradientBoostingRegressor(loss=objective, max_iter=1, early_stopping=False)
+        settings = {"loss": objective, "max_iter": 1, "early_stopping": False}
+        estimator = HistGradientBoostingRegressor(**settings)
         estimator.fit(X, Y, sample_weight=weights)
         assert float(estimator._baseline_prediction[0, 0]) == pytest.approx(expected_start(sm.Sinh(), weights))
 
