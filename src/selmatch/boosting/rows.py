@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -121,6 +123,17 @@ class Rows:
         return np.dtype(np.float64 if self._kernel is None else self._dtype)
 
     @property
+    def weighted(self) -> bool:
+        """Whether some rows count more than others."""
+        return self.weights is not None and bool(np.ptp(self.weights) > 0.0)
+
+    @property
+    def fingerprint(self) -> bytes:
+        """What tells these labels from others, in single precision, as boosters keep them."""
+        with np.errstate(over="ignore"):
+            return hashlib.blake2b(self.labels.astype(np.float32).tobytes(), digest_size=16).digest()
+
+    @property
     def segments(self) -> Any:
         """The lists, as :mod:`selmatch.ranking` wants them."""
         return None if self.groups is None else ranking.Sizes(self.groups)
@@ -129,11 +142,13 @@ class Rows:
 
     def start(self, kind: str) -> Start:
         """The best constant prediction and the scale, for a kind of curvature."""
-        score = self._start_score()
+        score = self.start_score
         scale = 1.0 / self._mean_curvature(np.broadcast_to(np.asarray(score), self.labels.shape), kind)
         return Start(tuple(map(float, score)) if isinstance(score, np.ndarray) else float(score), scale)
 
-    def _start_score(self) -> Any:
+    @functools.cached_property
+    def start_score(self) -> Any:
+        """The best constant prediction; one for each target."""
         potential = self.loss.potential
         if self.form is not None:
             return self._start_of_lists()
