@@ -590,11 +590,11 @@ WRONG = {
         lambda: pairwise(TWO / 2, TWO, sm.Arctanh()),
     "listwise: weights must be finite and >= 0, got -1.0 at index 1.":
         lambda: listwise(ROWS, ROWS, SOFTMAX, weights=[1.0, -1.0]),
-    "listwise: shapes must broadcast together, got result (2,), weights (2, 3).":
+    "listwise: weights must have the shape of the unreduced result (2,), got (2, 3).":
         lambda: listwise(ROWS, ROWS, SOFTMAX, weights=ROWS),
     "pairwise: weights must have the shape of the unreduced result (1,), got (2,).":
         lambda: pairwise(TWO, TWO, sm.Sinh(), segments=[0, 0], weights=[1.0, 1.0]),
-    "listwise: shapes must broadcast together, got scores (2, 3), where (2, 2).":
+    "listwise: where must have the shape of the scores (2, 3) or of their rows (2,), got (2, 2).":
         lambda: listwise(ROWS, ROWS, SOFTMAX, where=np.ones((2, 2), dtype=bool)),
     "listwise: where must be boolean, got dtype float64.": lambda: listwise(ROWS, ROWS, SOFTMAX, where=ROWS),
     "listwise: loss must have a CompositeSoftmax, got Sinh(). Try CompositeSoftmax(Sinh()).":
@@ -617,7 +617,7 @@ WRONG = {
         lambda: pairwise(TWO, TWO, sm.Sinh(), pair_weights=lambda gap: None),
     "pairwise: pair_weights must give a number for every difference, here of shape (1, 2), got shape (3,).":
         lambda: pairwise(TWO, TWO, sm.Sinh(), pair_weights=lambda gap: np.ones(3)),
-    "listwise: where must have the shape of the scores (2, 3), got (3,).":
+    "listwise: where must have the shape of the scores (2, 3) or of their rows (2,), got (3,).":
         lambda: listwise(ROWS, ROWS, SOFTMAX, where=np.ones(3, dtype=bool)),
     "listwise: conjugate must be left out for targets='scores', got False.":
         lambda: listwise(ROWS, ROWS, SOFTMAX, conjugate=False),

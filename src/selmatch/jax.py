@@ -24,6 +24,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from selmatch import conjugates, functions
 from selmatch.arrays.namespaces import is_number
+from selmatch.batch import paired_shape
 from selmatch.losses import Loss, MatchingLoss, PerLabel, loss_of
 
 __all__ = ["fenchel_young_loss", "matching_loss", "trainable"]
@@ -54,7 +55,7 @@ def matching_loss(
     predictions : array
         Predicted scores, floating point. Half precision is computed in single.
     targets : array
-        Observed scores, which broadcast to the shape of the predictions. They are constants.
+        Observed scores; one of both broadcasts to the other. They are constants.
     loss : MatchingLoss, or another loss, a potential or a curve
         Any loss of this package.
     axis : int
@@ -111,7 +112,7 @@ def fenchel_young_loss(
     predictions : array
         Predicted scores, floating point.
     targets : array
-        Values of the link, which broadcast to the shape of the predictions; others give NaN.
+        Values of the link, of a shape as for :func:`matching_loss`; others give NaN.
     loss : MatchingLoss, potential or curve
         What defines the link.
     conjugate : bool
@@ -222,25 +223,22 @@ def _arranged(
     if loss.vector:
         if not -predictions.ndim <= axis < predictions.ndim:
             raise ValueError(f"{who}: axis must be one of predictions of shape {predictions.shape}, got {axis}.")
-        if targets.ndim not in (0, predictions.ndim):
+        last = axis in (-1, predictions.ndim - 1) and targets.shape[-1:] == predictions.shape[-1:]
+        if targets.ndim not in (0, predictions.ndim) and not last:
             raise ValueError(
                 f"{who}: targets must hold a number for every class, as predictions of shape {predictions.shape} do, "
                 f"got shape {targets.shape}. Give scores, or jax.nn.one_hot(...) to fenchel_young_loss."
             )
-        if where is not None and where.ndim == predictions.ndim - 1:
-            where = jnp.expand_dims(where, axis)
     elif axis != -1:
         raise ValueError(f"{who}: axis must go with a loss of many classes, got {axis}. Try Separable(curve).")
-    try:
-        targets = jnp.broadcast_to(targets, predictions.shape)
-    except ValueError:
-        raise ValueError(
-            f"{who}: targets must broadcast to the shape of predictions {predictions.shape}, got {targets.shape}."
-        ) from None
+    paired_shape(who, functions.namespace_of(predictions), predictions=predictions.shape, targets=targets.shape)
     if not loss.vector:
         return predictions, targets, where
-    last = [None if x is None or x.ndim == 0 else jnp.moveaxis(x, axis, -1) for x in (predictions, targets, where)]
-    return last[0], last[1], where if last[2] is None else last[2]
+
+    def moved(x: Array | None) -> Array | None:
+        return jnp.moveaxis(x, axis, -1) if x is not None and x.ndim == predictions.ndim else x
+
+    return jnp.moveaxis(predictions, axis, -1), moved(targets), moved(where)
 
 
 def _wide(*scores: Array) -> Any:

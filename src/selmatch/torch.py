@@ -23,7 +23,7 @@ from torch._subclasses import FakeTensor
 from selmatch import functions
 from selmatch.arrays import pytrees
 from selmatch.arrays.autocast import full_precision
-from selmatch.batch import Batch, check_reduction, prepare_untouched
+from selmatch.batch import Batch, aligned_mask, check_reduction, paired_shape, prepare_untouched
 from selmatch.composite import CompositeSoftmax
 from selmatch.losses import Loss, loss_of
 from selmatch.losses import MatchingLoss as _CoreLoss
@@ -283,11 +283,11 @@ class MatchingLoss(_Numbers):
         Parameters
         ----------
         s_hat, s : tensor
-            Predicted and observed scores; they broadcast. Scores outside the domain give NaN. s may be a
+            Predicted and observed scores; one broadcasts to the other. Scores outside the domain give NaN. s may be a
             :class:`TopKTeacher`: it holds log-probabilities, so that s_hat becomes log-probabilities too, also without
             ``canonicalise``; classes are on the last axis, and a mask is one of whole rows.
         where : boolean tensor, optional
-            Of the shape of the scores, or one that broadcasts to it: ``mask[..., None]`` masks whole rows of classes.
+            Of the shape of the scores; for many classes also (B, T) or (B, T, 1), which mask whole rows of them.
         weights : tensor, optional
             Not negative, of the shape of the unreduced result.
         num_items : number or tensor without axes, optional
@@ -471,12 +471,12 @@ def _evaluate(
     fused = kernel is not None and isinstance(kind.potential, CompositeSoftmax)
     with full_precision(s_hat.device.type):
         if canonicalise and not fused:
-            scores, s = _log_probabilities(scores, where), _log_probabilities(s, where, scores)
+            scores, s = _canonical(scores, s, where)
         if kernel is not None:
             value = _with_kernels(kernel, kind, scores, s, where, canonicalise and fused, **options)
         if value is None:
             if canonicalise and fused:
-                scores, s = _log_probabilities(scores, where), _log_probabilities(s, where, scores)
+                scores, s = _canonical(scores, s, where)
             value = assembled()(scores, s, where=where, **options)
     return value.to(s_hat.dtype) if reduction == "none" else value
 
@@ -486,15 +486,16 @@ def _wide(x: torch.Tensor) -> torch.dtype:
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
-def _classes_last(dim: int, s_hat: torch.Tensor, *others: Any) -> tuple[Any, ...]:
+def _classes_last(dim: int, s_hat: torch.Tensor, s: Any, where: Any) -> tuple[torch.Tensor, Any, Any]:
     """Predictions, observations and mask with the classes on the last axis."""
     if not -s_hat.ndim <= dim < s_hat.ndim:
         raise ValueError(f"{_WHO}: dim must be an axis of s_hat, got {dim} for shape {tuple(s_hat.shape)}.")
     dim = dim - s_hat.ndim if dim >= 0 else dim
     if dim == -1:
-        return s_hat, *others
+        return s_hat, s, where
     moved = s_hat.movedim(dim, -1)
-    return moved, *(_moved(x, dim, moved) for x in others)
+    full = isinstance(where, torch.Tensor) and where.ndim == s_hat.ndim
+    return moved, _moved(s, dim, moved), where.movedim(dim, -1) if full else where
 
 
 def _moved(x: Any, dim: int, s_hat: torch.Tensor) -> Any:
@@ -502,6 +503,14 @@ def _moved(x: Any, dim: int, s_hat: torch.Tensor) -> Any:
         return x  # a number, or one for each row, which the loss refuses in its own words
     missing = s_hat.ndim - x.ndim
     return (x[(None,) * missing] if missing > 0 else x).movedim(dim, -1)
+
+
+def _canonical(s_hat: torch.Tensor, s: Any, where: Any) -> tuple[Any, Any]:
+    """Both scores as log-probabilities."""
+    if isinstance(where, torch.Tensor):
+        shapes = {"s_hat": tuple(s_hat.shape), "s": tuple(s.shape) if isinstance(s, torch.Tensor) else ()}
+        where = aligned_mask(_WHO, where, paired_shape(_WHO, functions.namespace_of(s_hat), **shapes), True)
+    return _log_probabilities(s_hat, where), _log_probabilities(s, where, s_hat)
 
 
 def _log_probabilities(x: Any, where: Any, like: torch.Tensor | None = None) -> Any:
@@ -537,9 +546,9 @@ def _require_fitting_teacher(loss: Loss, s_hat: torch.Tensor, teacher: TopKTeach
             f"{_WHO}: a TopKTeacher must be where s_hat is, on {s_hat.device}, got one on {teacher.indices.device}. "
             f"Try teacher.to({str(s_hat.device)!r})."
         )
-    if isinstance(where, torch.Tensor) and where.ndim and where.shape[-1] != 1:
+    if isinstance(where, torch.Tensor) and where.ndim == s_hat.ndim and where.shape[-1] != 1:
         raise ValueError(
-            f"{_WHO}: where must mask whole rows for a TopKTeacher, as mask[..., None], got shape {tuple(where.shape)}."
+            f"{_WHO}: where must mask whole rows for a TopKTeacher, of shape {expected[:-1]}, got {tuple(where.shape)}."
         )
 
 

@@ -18,7 +18,7 @@ from torch.fx.experimental.symbolic_shapes import guard_scalar
 from selmatch import functions
 from selmatch.arrays import pytrees
 from selmatch.arrays.autocast import full_precision, has_autocast
-from selmatch.batch import prepare_untouched
+from selmatch.batch import mask_of_rows, prepare_untouched
 from selmatch.composite import CompositeSoftmax
 from selmatch.kernels import operators
 from selmatch.kernels.gpu.emission import parameters
@@ -80,7 +80,7 @@ def linear_matching_loss(
     bias, teacher_bias : tensor, optional
         Of the heads, [classes].
     where : boolean tensor, optional
-        Which rows count: of the shape of hidden without its last axis. The others may hold anything.
+        Which rows count: of the shape of hidden without its last axis, or with 1 there. The others may hold anything.
     weights : tensor, optional
         Not negative, of the rows.
     reduction : {"mean", "sum"}, optional
@@ -112,6 +112,7 @@ def linear_matching_loss(
     """
     student, teacher = _Head(hidden, weight, bias), _Head(teacher_hidden, teacher_weight, teacher_bias)
     _require_heads(student, teacher)
+    where = mask_of_rows(where, hidden.shape[:-1]) if isinstance(where, torch.Tensor) else where
     _require_rows(hidden.shape[:-1], where, weights, num_items, chunk)
     wanted = _wanted(loss, reduction, canonicalise, kernels)
     _require_loss(wanted, weight.shape[0])
