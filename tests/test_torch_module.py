@@ -194,8 +194,11 @@ def test_classes_on_any_axis(dim):
             assert torch.equal(module(moved(s_hat), fewer), last(s_hat, s[:1, :1]))
     with pytest.raises(ValueError, match="looks like class indices"):
         module(moved(s_hat), s[..., 0])
-    with pytest.raises(ValueError, match=r"scores .* where|where must have the shape of the scores"):
-        module(moved(s_hat), moved(s), where=mask[..., 0])
+    rows = mask[..., 0]
+    for where, whole in ((rows, mask[..., :1]), (rows[:1], mask[:1, :, :1])):
+        assert torch.equal(module(moved(s_hat), moved(s), where=where), last(s_hat, s, where=whole))
+    with pytest.raises(ValueError, match=r"where must have the shape of the scores .* or of their rows \(4, 5\)"):
+        module(moved(s_hat), moved(s), where=mask[:, :2, 0])
 
 
 def test_options_for_many_classes_are_refused_elsewhere():
@@ -795,7 +798,7 @@ def test_stored_teachers_that_do_not_fit_are_refused():
         (lambda: module(x[:, :-1], teacher), ValueError, r"s_hat must have shape \(5, 200\)"),
         (lambda: module(x, arrays), TypeError, "must hold tensors, got NumPy"),
         (lambda: module(x, elsewhere), ValueError, r"must be where s_hat is, .* Try teacher.to\('cpu'\)"),
-        (lambda: module(x, teacher, where=x > 0), ValueError, r"whole rows for a TopKTeacher, as mask\[..., None\]"),
+        (lambda: module(x, teacher, where=x > 0), ValueError, r"whole rows for a TopKTeacher, of shape \(5,\)"),
         (lambda: MatchingLoss(CLIPPING, dim=0)(x, teacher), ValueError, "dim must be -1 for a TopKTeacher"),
         (lambda: MatchingLoss(SIGMOID)(x, teacher), ValueError, "for a loss of single scores, got a TopKTeacher"),
     ):
