@@ -26,6 +26,7 @@ from selmatch import conjugates, functions
 from selmatch.arrays.namespaces import is_number
 from selmatch.batch import paired_shape
 from selmatch.losses import Loss, MatchingLoss, PerLabel, loss_of
+from selmatch.parameters import positive_names
 
 __all__ = ["fenchel_young_loss", "matching_loss", "trainable"]
 
@@ -136,10 +137,6 @@ def fenchel_young_loss(
     return batch.reduced(_rows(kind, loss, batch.s, batch.s_hat, batch.present))
 
 
-#: parameters that are learned as logarithms, so that no step makes them negative
-_POSITIVE = ("alpha", "gain", "gamma", "rho")
-
-
 def trainable(loss: Any, names: str | Iterable[str]) -> tuple[dict[str, jax.Array], Callable[[Any], Any]]:
     """Parameters of a loss to learn, for Optax, and the function that makes the loss from them.
 
@@ -172,16 +169,19 @@ def trainable(loss: Any, names: str | Iterable[str]) -> tuple[dict[str, jax.Arra
     wanted = (names,) if isinstance(names, str) else tuple(names)
     found, structure = jax.tree.flatten_with_path(loss)
     leaves = [(_dotted(path), _attribute(path), leaf) for path, leaf in found]
+    positive = {_dotted(path) for path, _ in found if _is_positive(loss, path)}
     known = {name for dotted, attribute, _ in leaves for name in (dotted, attribute)}
     for name in wanted:
         if name not in known:
             offered = ", ".join(dotted for dotted, _, _ in leaves) or "none"
             raise ValueError(f"trainable: names must be parameters of the loss ({offered}), got {name!r}.")
-    learned = {dotted: attribute in _POSITIVE for dotted, attribute, _ in leaves if {dotted, attribute} & set(wanted)}
+    learned = {dotted: dotted in positive for dotted, attribute, _ in leaves if {dotted, attribute} & set(wanted)}
     parameters = {}
     for dotted, _, leaf in leaves:
         if dotted in learned:
             value = jnp.asarray(leaf, dtype=float)
+            if learned[dotted] and is_number(leaf) and not leaf > 0:
+                raise ValueError(f"trainable: {dotted} must be > 0, got {leaf}.")
             parameters[dotted] = jnp.log(value) if learned[dotted] else value
 
     def build(parameters: Any) -> Any:
@@ -196,6 +196,18 @@ def trainable(loss: Any, names: str | Iterable[str]) -> tuple[dict[str, jax.Arra
 
 def _dotted(path: Any) -> str:
     return jax.tree_util.keystr(path).lstrip(".")
+
+
+def _is_positive(tree: Any, path: Any) -> bool:
+    """Whether a number in a tree must stay positive: the last object on the way to it knows."""
+    positive = False
+    for key in path:
+        if isinstance(key, jax.tree_util.GetAttrKey):
+            positive = key.name in positive_names(type(tree))
+            tree = getattr(tree, key.name)
+        else:
+            tree = tree[key.idx]
+    return positive
 
 
 def _attribute(path: Any) -> str:

@@ -90,11 +90,33 @@ def increasing_numbers(who: str, name: str, values: Any, at_least: int) -> tuple
     return result
 
 
+def declared_numbers(cls: type) -> tuple[str, ...]:
+    """The numbers of a user's curve that it names in its class attributes ``trainable`` and ``positive``."""
+    return tuple(dict.fromkeys((*_named(cls, "trainable"), *_named(cls, "positive"))))
+
+
+def _named(cls: type, attribute: str) -> tuple[str, ...]:
+    names = getattr(cls, attribute, ())
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def leaf_names(cls: type) -> tuple[str, ...]:
+    """The fields of a class that are part of the tree: those that are marked, or that a user's curve names."""
+    declared, fields = declared_numbers(cls), dataclasses.fields(cls)
+    marked = tuple(field.name for field in fields if field.metadata.get("leaf") or field.name in declared)
+    return (*marked, *(name for name in declared if name not in marked))
+
+
+def positive_names(cls: type) -> tuple[str, ...]:
+    """The numbers of a class that must stay positive while they are trained."""
+    marked = (field.name for field in dataclasses.fields(cls) if field.metadata.get("positive"))
+    return (*marked, *_named(cls, "positive"))
+
+
 def has_plain_numbers(value: Any) -> bool:
     """Whether all parameters in a tree of curves are numbers, so that the curve can be inspected."""
     if dataclasses.is_dataclass(value):
-        fields = dataclasses.fields(value)
-        return all(has_plain_numbers(getattr(value, f.name)) for f in fields if f.metadata.get("leaf"))
+        return all(has_plain_numbers(getattr(value, name)) for name in leaf_names(type(value)))
     if isinstance(value, tuple):
         return all(map(has_plain_numbers, value))
     return value is None or isinstance(value, (int, float))

@@ -342,7 +342,7 @@ def _kernel_of(wanted: _Wanted, student: _Head, teacher: _Head) -> _Kernel | Non
 def _parts(value: Any) -> Any:
     """A potential as types and constants: of objects, code that is being compiled cannot make arguments."""
     if dataclasses.is_dataclass(value):
-        return type(value), *(_parts(getattr(value, field.name)) for field in dataclasses.fields(value))
+        return type(value), *((name, _parts(part)) for name, part in pytrees.attributes(value).items())
     if isinstance(value, tuple):
         return tuple, *map(_parts, value)
     # compiled code takes numbers that have changed for variables
@@ -354,10 +354,9 @@ def _whole(parts: Any) -> Any:
     if not isinstance(parts, tuple):
         return parts
     kind, *values = parts
-    values = tuple(map(_whole, values))
     if kind is tuple:
-        return values
-    return pytrees.rebuild(kind, (tuple(field.name for field in dataclasses.fields(kind)), ()), values)
+        return tuple(map(_whole, values))
+    return pytrees.rebuild(kind, ((), [(name, _whole(part)) for name, part in values]), ())
 
 
 # compiled code takes what they return for a constant of the loss
