@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 
 import jax
@@ -207,3 +208,78 @@ def test_numbers_that_start_where_they_have_no_logarithm_are_refused():
         sm.torch.MatchingLoss(Fields(width=-1.0, height=0.0), trainable="width")
     with pytest.raises(ValueError, match=r"trainable: potential.width must be > 0, got -1"):
         sm.jax.trainable(sm.MatchingLoss(Fields(width=-1.0, height=0.0)), "width")
+
+
+# ------------------------------------------------------------------------------------------------------ wrong formulas
+
+FOREIGN = [
+    torch.nn.Tanh(),
+    torch.tanh,
+    pytest.param(jnp.tanh, marks=pytest.mark.slow),
+    lambda z: z + torch.tanh(z),
+    lambda z: z.exp(),
+    lambda z: jnp.where(z > 0, z, 0.1 * z),
+    lambda z: math.exp(z),
+    lambda z: z if z > 0 else 0.1 * z,
+]
+
+
+@pytest.mark.parametrize("function", FOREIGN)
+def test_formulas_of_one_library_are_told_which_functions_to_use(function):
+    class Own(sm.Curve):
+        def __call__(self, x):
+            return function(x)
+
+    message = "made of selmatch.functions, .* Write selmatch.functions.tanh for torch.tanh"
+    for curve in (sm.FromLink(function), Own()):
+        for scores in (S, torch.tensor(S)):
+            with pytest.raises(TypeError, match=message):
+                curve.slope(scores)
+        with pytest.raises(TypeError, match=message):
+            sm.torch.MatchingLoss(curve)(torch.tensor(S_HAT), torch.tensor(S))
+
+
+def test_errors_of_a_formula_that_have_other_causes_stay_as_they_are():
+    def wrong(z):
+        raise ValueError("no such file")
+
+    with pytest.raises(ValueError, match="^no such file$"):
+        sm.FromLink(wrong).slope(S)
+    assert sm.FromLink(np.tanh)(0.5) == np.tanh(0.5)
+    close(sm.FromLink(lambda z: z + np.tanh(z)).slope(S), 1.0 + 1.0 / np.cosh(S) ** 2)
+
+
+# ---------------------------------------------------------------------------------------- numbers that are no numbers
+
+
+@pytest.mark.parametrize("value", [-1.0, 0.0, math.nan, math.inf])
+@pytest.mark.parametrize("array", [torch.tensor, jnp.asarray, lambda x: torch.nn.Parameter(torch.tensor(x))])
+def test_arrays_are_refused_like_numbers_where_they_can_be_seen(array, value):
+    makers = {
+        "CompositeSoftmax: gamma": lambda x: sm.CompositeSoftmax(gamma=x),
+        "CompositeSigmoid: gamma": lambda x: sm.CompositeSigmoid(sm.Exp(), gamma=x),
+        "Affine: alpha": lambda x: sm.Exp().affine(alpha=x),
+        "Affine: gain": lambda x: sm.Exp().affine(gain=x),
+        "CompositeSoftmax: rho": lambda x: sm.CompositeSoftmax(rho=array([1.0, value]) if np.ndim(x) == 0 else x),
+    }
+    condition = "> 0" if math.isfinite(value) else "finite"
+    for place, make in makers.items():
+        with pytest.raises(ValueError, match=f"{place}.* must be {condition}, got {value}"):
+            make(array(value))
+    if not math.isfinite(value):
+        with pytest.raises(ValueError, match="Affine: beta must be finite"):
+            sm.Exp().affine(beta=array(value))
+
+
+def test_arrays_that_cannot_be_seen_are_taken_as_they_are(compiled):
+    def value(alpha):
+        return sm.Exp().affine(alpha=alpha)(1.0 + 0.0 * alpha)
+
+    assert sm.Exp().affine(alpha=torch.tensor(-1.0, device="meta")).alpha.is_meta
+    expected = math.exp(-1.0)
+    assert jax.eval_shape(jax.vmap(jax.grad(value)), -jnp.ones(2)).shape == (2,)
+    assert torch.func.vmap(value)(-torch.ones(2)).tolist() == pytest.approx([expected, expected])
+    assert torch.isfinite(torch.func.grad(value)(torch.tensor(-1.0)))
+    assert compiled(value, backend="eager")(torch.tensor(-1.0)).item() == pytest.approx(expected)
+    for dtype in (torch.bfloat16, torch.float16):
+        assert sm.Exp().affine(alpha=torch.tensor(2.0, dtype=dtype)).alpha.dtype == dtype

@@ -722,6 +722,24 @@ def test_gains_of_high_grades_do_not_overflow():
     assert labels_to_scores([0.0, 1999.0, 2000.0], kind="gain", highest=2000).tolist() == [-1.0, 0.0, 1.0]
 
 
+@pytest.mark.parametrize("options", [{}, {"kind": "gain", "scale": 2.0}, {"kind": "clicks", "impressions": [1, 9, 7]}])
+def test_labels_may_be_integers_of_any_library(options):
+    labels = np.array([1, 0, 3])
+    expected = labels_to_scores(labels.astype(float), **options)
+    kinds = (np.uint8, np.int16, np.int64)
+    for array in (np.asarray, torch.as_tensor, jnp.asarray):
+        for given in (array(labels.astype(kind)) for kind in kinds):
+            own = {**options, "impressions": array(options["impressions"])} if "impressions" in options else options
+            found = labels_to_scores(given, **own)
+            assert type(found) is type(given)
+            np.testing.assert_allclose(np.asarray(found), expected, rtol=2e-6, atol=1e-7)
+            assert array is not torch.as_tensor or found.dtype == torch.get_default_dtype()
+    assert labels_to_scores(torch.tensor([True, False]), highest=1).tolist() == [1.0, -1.0]
+    found = jax.jit(lambda x: labels_to_scores(x, highest=1))(jnp.array([0, 1, 2]))
+    assert found[:2].tolist() == [-1.0, 1.0]
+    assert math.isnan(found[2])
+
+
 @pytest.mark.parametrize("word", ["extremes", "middle"])
 @pytest.mark.parametrize("family", [None, "of the word"])
 def test_words_for_pairs_mean_sizes_of_differences(word, family):

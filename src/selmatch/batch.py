@@ -11,7 +11,7 @@ import numpy as np
 
 from selmatch.arrays.namespaces import NumPy, is_number
 from selmatch.functions import namespace_of, quick_namespace_of, where
-from selmatch.parameters import parameter
+from selmatch.parameters import is_framework_array, parameter
 
 Array = Any
 
@@ -392,7 +392,8 @@ def check_reduction(who: str, reduction: Any, num_items: Any) -> Any:
         return None
     if reduction != "mean":
         raise ValueError(f"{who}: num_items must go with reduction='mean', got reduction={reduction!r}.")
-    return parameter(who, "num_items", num_items, above=0.0)
+    # a count on a device, or of nothing, is for the caller to see to
+    return num_items if is_framework_array(num_items) else parameter(who, "num_items", num_items, above=0.0)
 
 
 def prepare(

@@ -52,13 +52,37 @@ def number(
     return result
 
 
+def is_framework_array(value: Any) -> bool:
+    """Whether a value is an array, but none of NumPy's."""
+    return hasattr(value, "dtype") and not isinstance(value, (np.ndarray, np.generic))
+
+
 def parameter(who: str, name: str, value: Any, **bounds: Any) -> Any:
-    """A number as in :func:`number`, or an array of a framework, through which gradients may flow."""
-    if hasattr(value, "dtype") and not isinstance(value, (np.ndarray, np.generic)):
+    """A number as in :func:`number`, or an array of a framework, through which gradients may flow.
+
+    The values of an array are checked where they can be seen: outside of traces, and not on a device.
+    """
+    if is_framework_array(value):
+        seen = _seen(value)
+        for entry in () if seen is None or seen.dtype.kind not in "iuf" else seen.reshape(-1):
+            number(who, name, entry, **bounds)
         return value
     if type(value) is object or hasattr(value, "expression"):  # a placeholder of jax.tree_util, a variable of a trace
         return value
     return number(who, name, value, **bounds)
+
+
+def _seen(value: Any) -> np.ndarray | None:
+    """The values of an array; None where looking at them would wait for a device, or stop a trace."""
+    from selmatch.functions import namespace_of
+
+    try:
+        space: Any = namespace_of(value)
+        if space.name == "JAX" and (space.is_traced(value) or any(d.platform != "cpu" for d in value.devices())):
+            return None
+        return space.known(value) if hasattr(space, "known") else None
+    except (TypeError, RuntimeError):  # NumPy has no such dtype; a tensor without values
+        return None
 
 
 def numbers(who: str, name: str, values: Any, **bounds: Any) -> tuple[float, ...]:

@@ -246,7 +246,7 @@ def derivative(function: Any, x: Array) -> Array:
     learned = declared_numbers(type(function))
     if learned:
         function = _with_dual_numbers(function, learned)
-    result = function(Dual(1.0 * x, ones))
+    result = f.apply_formula(function, Dual(1.0 * x, ones))
     if isinstance(result, Dual):
         return result.tangent * ones
     f.namespace_of(result)  # a constant, or else no number at all
