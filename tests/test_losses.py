@@ -289,11 +289,11 @@ def test_empty_arrays_have_sum_and_mean_zero(array, loss):
 
 
 def test_scores_broadcast(array):
-    s_hat, s = array([[0.5], [1.0]]), array([0.0, 1.0, 2.0])
+    s_hat, s = array([[0.5, 1.0, 1.5], [1.0, 2.0, 0.0]]), array([0.0, 1.0, 2.0])
     loss = sm.MatchingLoss(sm.Sinh())
-    full = np.broadcast_arrays(numpy(s_hat), numpy(s))
-    close(loss(s_hat, s, reduction="none"), loss(*full, reduction="none"))
-    close(loss(s_hat, 1.0), loss(numpy(s_hat), np.ones((2, 1))))
+    for pair in ((s_hat, s), (s, s_hat), (s_hat[:, :1], s_hat), (s_hat, s[:1])):
+        close(loss(*pair, reduction="none"), loss(*np.broadcast_arrays(*map(numpy, pair)), reduction="none"))
+    close(loss(s_hat, 1.0), loss(numpy(s_hat), np.ones((2, 3))))
     close(loss(0.5, s), loss(np.full(3, 0.5), numpy(s)))
     softmax = sm.MatchingLoss(sm.CompositeSoftmax(sm.Sinh()))
     rows = array([[0.0, 1.0, 2.0], [2.0, 1.0, 0.5]])
@@ -313,7 +313,7 @@ def test_one_class_is_legal(array):
 def test_masked_classes_are_classes_that_do_not_exist(rho, anchor, array):
     s_hat, s = np.random.default_rng(3).normal(size=(2, 12, 4))
     kept = [0, 2, 3]
-    mask = array(np.isin(np.arange(4), kept)) != 0
+    mask = array(np.isin(np.arange(4), kept)[None]) != 0
     full = sm.MatchingLoss(sm.CompositeSoftmax(sm.Sinh(), gamma=0.5, rho=rho, anchor=anchor))
     rho = None if rho is None else [rho[k] for k in kept]
     small = sm.MatchingLoss(sm.CompositeSoftmax(sm.Sinh(), gamma=0.5, rho=rho, anchor=anchor))

@@ -12,7 +12,18 @@ from selmatch.arrays.bracketing import solve_increasing
 from selmatch.arrays.dual import derivative
 from selmatch.curve import Curve, Interval
 from selmatch.curves import Constant, Identity, Step, clipped_move
-from selmatch.functions import abs, end, is_number, log, maximum, minimum, namespace_of, reciprocal, where
+from selmatch.functions import (
+    abs,
+    apply_formula,
+    end,
+    is_number,
+    log,
+    maximum,
+    minimum,
+    namespace_of,
+    reciprocal,
+    where,
+)
 from selmatch.parameters import LEAF, POSITIVE, has_plain_numbers, increasing_numbers, keep, number, parameter
 
 Array = Any
@@ -722,7 +733,7 @@ class FromLink(Curve):
             raise TypeError(f"FromLink: function must be callable, got {self.function!r}.")
 
     def __call__(self, x):
-        return self.function(x)
+        return apply_formula(self.function, x)
 
 
 def _as_curve(who: str, of: Any) -> Curve:

@@ -294,8 +294,9 @@ class CompositeSoftmax:
         functions.register_loaded_frameworks()
         if scaling is None and Q is None and f is None:
             scaling = Constant()
-        if rho is not None and not _is_framework_array(rho):
-            rho = numbers("CompositeSoftmax", "rho", rho, above=0.0)
+        if rho is not None:
+            checked = parameter if _is_framework_array(rho) else numbers
+            rho = checked("CompositeSoftmax", "rho", rho, above=0.0)
         keep(
             self,
             scaling=scaling_from("CompositeSoftmax", scaling, Q, f),

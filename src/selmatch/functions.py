@@ -134,6 +134,24 @@ def _common(*args: Array) -> type:
     return namespaces.Float if found is None else found
 
 
+_FORMULA = "selmatch: a formula must be made of selmatch.functions"
+
+
+def apply_formula(function: Any, x: Array) -> Array:
+    """A user's formula at x. Where it uses functions of a single library, the error names those that take any array."""
+    try:
+        return function(x)
+    except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+        what, kinds = str(error), {type(x).__name__, type(getattr(x, "value", x)).__name__, "ambiguous"}
+        if what.startswith(_FORMULA) or not any(kind in what for kind in kinds):
+            raise
+        raise TypeError(
+            f"{_FORMULA}, which take the arrays of every library and the dual numbers of its slope, got "
+            f"{' '.join(what.split())[:160]!r}. Write selmatch.functions.tanh for torch.tanh or jnp.tanh, "
+            "selmatch.functions.where for if; a network cannot be a link."
+        ) from error
+
+
 # -------------------------------------------------------------------------------------------- elementary functions
 
 

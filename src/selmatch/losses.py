@@ -80,10 +80,12 @@ class Loss:
         Parameters
         ----------
         s_hat, s : array or number
-            Predicted and observed scores; for many classes these are on the last axis. They broadcast. Scores outside
-            the domain are an error in NumPy, and give NaN in PyTorch and JAX.
+            Predicted and observed scores; for many classes these are on the last axis. One broadcasts to the other; a
+            column against a row is an error. Scores outside the domain are an error in NumPy, and give NaN in PyTorch
+            and JAX.
         where : boolean array, optional
-            Of the shape of the scores; what is False counts for nothing, whatever it holds.
+            Of the shape of the scores; for many classes also (B, T) or (B, T, 1), which mask whole rows of them. What
+            is False counts for nothing, whatever it holds.
         weights : array, optional
             Not negative, of the shape of the unreduced result.
         reduction : {"mean", "sum", "none"}

@@ -10,6 +10,7 @@ from typing import Any
 
 from selmatch import functions as f
 from selmatch.arrays import ufuncs
+from selmatch.parameters import declared_numbers
 
 Array = Any
 
@@ -230,10 +231,22 @@ Dual.__array_ufunc__ = ufuncs.through(DualNamespace, _lifted)  # type: ignore[at
 f.register(Dual, DualNamespace)
 
 
+def _with_dual_numbers(curve: Any, learned: tuple[str, ...]) -> Any:
+    """A curve whose numbers to train are dual numbers: compiled code of PyTorch cannot multiply these by tensors."""
+    copied = object.__new__(type(curve))
+    for name, value in vars(curve).items():
+        lifted = name in learned and not f.is_number(value)
+        object.__setattr__(copied, name, Dual(value, 0.0) if lifted else value)
+    return copied
+
+
 def derivative(function: Any, x: Array) -> Array:
     """The derivative of a function at x, exact to rounding."""
     ones = 1.0 + 0.0 * x
-    result = function(Dual(1.0 * x, ones))
+    learned = declared_numbers(type(function))
+    if learned:
+        function = _with_dual_numbers(function, learned)
+    result = f.apply_formula(function, Dual(1.0 * x, ones))
     if isinstance(result, Dual):
         return result.tangent * ones
     f.namespace_of(result)  # a constant, or else no number at all

@@ -73,6 +73,10 @@ class Jax:
         return jnp.asarray(values, dtype=int)
 
     @staticmethod
+    def is_traced(x):
+        return isinstance(x, Tracer)
+
+    @staticmethod
     def known(x):
         """The values as a NumPy array; None inside a trace."""
         return None if isinstance(x, Tracer) else np.asarray(x)

@@ -1,8 +1,8 @@
 """Curves, potentials and losses as trees of numbers: JAX pytrees, and modules of PyTorch.
 
 Numbers marked as leaves (alpha, beta, gain, gamma, rho, ...) and nested curves are children; numbers that change
-formulas (d, c, knots) and options are part of the structure. Objects are rebuilt without their constructor, so that
-tracers and placeholders pass.
+formulas (d, c, knots) and options are part of the structure. Curves of users name their leaves in the class attributes
+``trainable`` and ``positive``. Objects are rebuilt without their constructor, so that tracers and placeholders pass.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 from typing import Any
+
+from selmatch.parameters import declared_numbers, has_plain_numbers, leaf_names
 
 _classes: list[type] = []
 _registered: set[type] = set()
@@ -36,10 +38,40 @@ def _register(cls: type) -> None:
         _registered.add(cls)
 
 
+class _Measured:
+    """What a curve with numbers to train has measured of itself; as part of a structure equal to any other."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Measured)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+#: what a curve keeps beside its fields once it has looked at itself
+_MEASURED = ("_breaks", "_joints")
+
+
+def attributes(instance: Any) -> dict[str, Any]:
+    """All that an object is made of: its fields, or what the constructor of a class without fields has stored."""
+    if "__dataclass_fields__" in vars(type(instance)):
+        return {field.name: getattr(instance, field.name) for field in dataclasses.fields(instance)}
+    return {name: value for name, value in vars(instance).items() if name not in _MEASURED}
+
+
 def _split(instance: Any) -> tuple[list[tuple[str, Any]], tuple[tuple[str, Any], ...]]:
-    children, static = [], []
-    for field in dataclasses.fields(instance):
-        (children if field.metadata.get("leaf") else static).append((field.name, getattr(instance, field.name)))
+    leaves, found = leaf_names(type(instance)), attributes(instance)
+    children = [(name, getattr(instance, name)) for name in leaves]
+    static = [(name, value) for name, value in found.items() if name not in leaves]
+    if declared_numbers(type(instance)):
+        if has_plain_numbers(instance):
+            _ = instance.breaks and instance.joints  # copies with other numbers cannot measure themselves
+        static += [(name, _Measured(vars(instance).get(name))) for name in _MEASURED]
     return children, tuple(static)
 
 
@@ -62,5 +94,8 @@ def rebuild(cls: type, structure: Any, values: Any) -> Any:
     names, static = structure
     instance = object.__new__(cls)
     for name, value in (*zip(names, values, strict=True), *static):
-        object.__setattr__(instance, name, value)
+        if not isinstance(value, _Measured):
+            object.__setattr__(instance, name, value)
+        elif value.value is not None:
+            object.__setattr__(instance, name, value.value)
     return instance
