@@ -266,7 +266,7 @@ def test_errors_of_wishes_are_in_units_of_the_target():
     rows = prepare(visits(), asked(scale="log"))
     high = rows.target.max()
     for wish, words in (
-        ({"between": (1e6, 2e6)}, rf"none of 240 between 1e\+06 and 2e\+06; the scores go from .* to {high:g}"),
+        ({"between": (1e6, 2e6)}, rf"none of 240 between 1,000,000 and 2,000,000; the scores go from .* to {high:g}"),
         ({"word": "high", "cap": 0.5}, "cap must lie above .*, got 0.5"),
         ({"word": "high", "cap": -3.0}, "cap must lie above .*, got -3"),
         ({"between": (5.0, 3.0)}, r"low < high, got \(5.0, 3.0\)"),

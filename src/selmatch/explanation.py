@@ -17,6 +17,7 @@ from selmatch.curve import Curve, Interval
 from selmatch.curves import Exp, Identity, Log, Logit, Sigmoid
 from selmatch.losses import PerLabel
 from selmatch.parameters import has_plain_numbers
+from selmatch.words import readable
 
 _WHO = "MatchingLoss.explain"
 #: sensitivities that differ by no more than this are alike
@@ -64,10 +65,10 @@ class Explanation:
         most = max((value for _, value in self.profile if math.isfinite(value)), default=0.0) or 1.0
         for score, value in self.profile:
             bar = "#" * round(32 * min(value / most, 1.0)) if value >= 0 else "negative"
-            lines.append(f"  {score:>10.4g}  {value:>10.4g}  {bar}".rstrip())
+            lines.append(f"  {readable(score):>10}  {readable(value):>10}  {bar}".rstrip())
         low, high = self.curvature
-        ratio = f", a factor of {high / low:.3g}" if low > 0 else ""
-        lines += ["", f"Curvature: {low:.4g} to {high:.4g}{ratio}.", f"Convex: {self.certificate}"]
+        ratio = f", a factor of {readable(high / low, 3)}" if low > 0 else ""
+        lines += ["", f"Curvature: {readable(low)} to {readable(high)}{ratio}.", f"Convex: {self.certificate}"]
         lines.append(self._elicits())
         single, double = self.limits
         lines.append(f"Finite: scores in {single} in single precision, {double} in double.")
@@ -87,7 +88,7 @@ class Explanation:
             return f"{rule}; loss.minimiser(rows) has it, class by class."
         if self.elicited is None or self.mean is None:
             return f"{rule}; give data to see how far apart they are."
-        found = f"{self.elicited:.4g} on the data, whose mean is {self.mean:.4g}"
+        found = f"{readable(self.elicited)} on the data, whose mean is {readable(self.mean)}"
         return f"{rule}: {found}. Start training there, and check calibration on h(observed) and h(predicted)."
 
 

@@ -13,6 +13,7 @@ from selmatch.comparison.question import Question
 from selmatch.comparison.ranking_measures import LIST_MEASURES, Lists
 from selmatch.comparison.result import Comparison, Measure, Region, Tested
 from selmatch.losses import MatchingLoss
+from selmatch.words import readable
 
 #: headings of the blocks of the table
 KINDS = {
@@ -43,7 +44,7 @@ def cost_sentence(comparison: Comparison) -> str:
     """
     asked = "what you asked for" if comparison.question.wish else "the mean of the loss that you gave"
     times = _times(comparison)
-    weigh = f"weigh {times:.3g} times as much as" if math.isfinite(times) else "weigh more than"
+    weigh = f"weigh {readable(times, 3)} times as much as" if math.isfinite(times) else "weigh more than"
     return (
         f"Cost: {asked}. Mistakes in the region, {comparison.region.words}, {weigh} elsewhere, on average over your "
         f"rows.{_share_sentence(comparison)}"

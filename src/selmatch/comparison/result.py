@@ -16,6 +16,7 @@ import numpy as np
 from selmatch import spec
 from selmatch.comparison.question import Question
 from selmatch.losses import MatchingLoss
+from selmatch.words import readable
 
 #: name of the contender whose loss was designed
 SELECTIVE = "selective"
@@ -87,7 +88,7 @@ class Estimate:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        return f"{readable(self.value)} [{readable(self.low)}, {readable(self.high)}]"
 
 
 @dataclass(frozen=True)

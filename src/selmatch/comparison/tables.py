@@ -15,6 +15,7 @@ from selmatch.comparison import cells
 from selmatch.comparison.question import Question
 from selmatch.comparison.reading import WHO, Source, listed, read
 from selmatch.comparison.scales import Scale, log_scale
+from selmatch.words import readable
 
 #: fewer rows than this decide nothing
 FEWEST = 30
@@ -275,8 +276,8 @@ def _require_rows(usable: int, total: int) -> None:
 def _require_variation(name: str, target: np.ndarray) -> None:
     if target.min() == target.max():
         raise ValueError(
-            f"{WHO}: the target column {name!r} must vary, got {target[0]:g} in all {len(target):,} usable rows (one "
-            "class only). There is nothing to predict."
+            f"{WHO}: the target column {name!r} must vary, got {readable(target[0])} in all {len(target):,} usable "
+            "rows (one class only). There is nothing to predict."
         )
 
 
@@ -286,7 +287,7 @@ def _scale(name: str, column: str, target: np.ndarray, notes: list[str]) -> Scal
     found = log_scale(target)
     if found is None:
         raise ValueError(
-            f"{WHO}: the target column {column!r} must be >= 0 for scale='log', got {target.min():g}. "
+            f"{WHO}: the target column {column!r} must be >= 0 for scale='log', got {readable(target.min())}. "
             "Use scale='target'."
         )
     words = "log(target)" if found.name == "log" else "log(1 + target), since the target has zeros"

@@ -10,6 +10,7 @@ from selmatch.comparison.measures import INTERVALS
 from selmatch.comparison.question import Question
 from selmatch.comparison.result import Comparison, Contender
 from selmatch.report import units
+from selmatch.words import readable
 
 MODELS = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "linear": "a linear model"}
 
@@ -82,4 +83,4 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _written(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return readable(value, 6) if isinstance(value, float) else str(value)
