@@ -42,7 +42,8 @@ def show_comparison(comparison: Any) -> None:
     console.print(Text(f"{question.target} of {data.name}: {used}, {question.model}", style="bold"))
     console.print(Text("\n".join(wrapped(cost_sentence(comparison), width=console.width))))
     for note in data.notes:
-        console.print(Text(f"Note: {note}", style="yellow"))
+        loud = note in data.warnings
+        console.print(Text(note if loud else f"Note: {note}", style="bold red" if loud else "yellow"))
     for kind, block in groupby(rows(comparison), key=lambda row: row.measure.kind):
         console.print()
         console.print(Text(KINDS.get(kind, kind), style="bold"))

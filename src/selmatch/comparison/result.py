@@ -18,6 +18,8 @@ from selmatch.comparison.question import Question
 from selmatch.losses import MatchingLoss
 from selmatch.words import readable
 
+#: how a note begins that readers must not miss
+WARNING = "WARNING: "
 #: name of the contender whose loss was designed
 SELECTIVE = "selective"
 #: name of the control that adds a constant to the predictions of squared error
@@ -189,6 +191,11 @@ class Data:
     features: tuple[str, ...]
     notes: tuple[str, ...]
     fingerprint: str
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The notes that readers must not miss."""
+        return tuple(note for note in self.notes if note.startswith(WARNING))
 
 
 @dataclass(frozen=True)

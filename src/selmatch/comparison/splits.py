@@ -8,6 +8,7 @@ import numpy as np
 
 from selmatch.comparison.question import Question
 from selmatch.comparison.reading import WHO
+from selmatch.comparison.result import WARNING
 from selmatch.comparison.tables import Rows
 
 #: the share of training rows that validate where nothing else is given
@@ -84,7 +85,7 @@ def notes_of(rows: Rows, splits: tuple[Split, ...]) -> list[str]:
         homes = np.concatenate([np.unique(rows.group[part]) for part in splits[0].parts])
         if crossing := int((np.bincount(homes) > 1).sum()):
             notes.append(
-                f"WARNING: {crossing:,} of {len(np.unique(homes)):,} groups have rows in several parts of the given "
+                f"{WARNING}{crossing:,} of {len(np.unique(homes)):,} groups have rows in several parts of the given "
                 "split. What is learnt about a group helps to predict the rest of it, so results look better than on "
                 "new groups; leave split out to keep groups whole."
             )

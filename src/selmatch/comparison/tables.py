@@ -15,6 +15,7 @@ from selmatch.comparison import cells
 from selmatch.comparison.question import Question
 from selmatch.comparison.reading import WHO, Source, listed, read
 from selmatch.comparison.scales import Scale, log_scale
+from selmatch.comparison.suspicions import suspicions
 from selmatch.words import readable
 
 #: fewer rows than this decide nothing
@@ -27,7 +28,6 @@ PARTS = {
     "test": "test", "testing": "test", "holdout": "test",
 }  # fmt: skip
 
-_LEAK = 0.9999
 #: share of all squared deviations that 1 % of the rows may carry without a word
 _HEAVY = 0.4
 
@@ -141,14 +141,17 @@ def prepare(data: Any, question: Question) -> Rows:
     for i, column in enumerate(columns):
         matrix[:, i] = column.values
     scores = scale(target)
-    _warn_of_leaks(names, kinds, matrix, target, scores, notes)
+    time = None if usable.time is None else usable.time[places]
+    notes += suspicions(
+        names, kinds, matrix, target, scores, name_of_target=roles["target"], time=time, grouped=groups is not None
+    )
     if question.scale == "target":
         _warn_of_tails(target, notes)
     return Rows(
         source.name, total, places, matrix, names, kinds, target, scores, scale,
         split=_parts(source.column(roles["split"]).iloc[places]) if "split" in roles else None,
         group=_codes(source.column(roles["group"]).iloc[places]) if "group" in roles else None,
-        time=None if usable.time is None else usable.time[places],
+        time=time,
         weights=None if weights is None else weights[places] / weights[places].mean(),
         notes=tuple(notes), categories=tuple(column.categories for column in columns),
     )  # fmt: skip
@@ -348,28 +351,6 @@ def _counts(name: str, column: pandas.Series) -> bool:
 def _is_split(column: pandas.Series) -> bool:
     words = set(column.dropna().map(lambda cell: str(cell).strip().lower()).unique())
     return {"train", "test"} <= {PARTS.get(word) for word in words} and words <= set(PARTS)
-
-
-def _warn_of_leaks(
-    names: tuple[str, ...], kinds: tuple[str, ...], matrix: np.ndarray, target: np.ndarray, scores: np.ndarray,
-    notes: list[str],
-) -> None:  # fmt: skip
-    for name, kind, column in zip(names, kinds, matrix.T, strict=True):
-        if kind != "category" and any(_correlation(column, y) > _LEAK for y in (target, scores)):
-            notes.append(
-                f"WARNING: column {name!r} is the target in other words (correlation above {_LEAK}). It is used, but "
-                "no comparison means anything with it; drop it unless it is known before the target is."
-            )
-
-
-def _correlation(x: np.ndarray, y: np.ndarray) -> float:
-    present = np.isfinite(x)
-    if present.sum() < 3:
-        return 0.0
-    with np.errstate(all="ignore"):
-        x, y = x[present] - x[present].mean(), y[present] - y[present].mean()
-        size = float(np.sqrt(x @ x) * np.sqrt(y @ y))
-        return abs(float(x @ y)) / size if 0.0 < size < np.inf else 0.0
 
 
 def _warn_of_tails(target: np.ndarray, notes: list[str]) -> None:

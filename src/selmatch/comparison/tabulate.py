@@ -144,6 +144,8 @@ def text(comparison: Comparison) -> str:
     model = f"{comparison.question.model}, {len(comparison.contenders)} contenders"
     used = f"{data.used:,} rows" if data.used == data.rows else f"{data.used:,} of {data.rows:,} rows"
     lines = [f"{comparison.question.target} of {data.name}: {used}, {model}", *wrapped(cost_sentence(comparison)), ""]
+    for warning in data.warnings:
+        lines += [*wrapped(warning), ""]
     lines += [*wrapped(verdict.headline), ""]
     for sentence in verdict.sentences:
         lines += wrapped(sentence, "- ")
