@@ -380,6 +380,15 @@ def test_a_journal_survives_that_its_folder_is_removed(tmp_path):
     assert journal.read("fit").rounds == 7
 
 
+def test_fits_that_lie_in_the_folder_itself_are_found(tmp_path, fits):
+    first = sm.compare(visits(), target="seconds", **LINEAR, folder=tmp_path).to_json()
+    (run,) = (tmp_path / "selmatch-journal").iterdir()
+    run.rename(tmp_path / run.name)
+    fits.clear()
+    assert sm.compare(visits(), target="seconds", **LINEAR, folder=tmp_path).to_json() == first
+    assert fits == []
+
+
 def test_only_whole_outcomes_fit():
     whole = Outcome(np.array([1.0, 2.0]), np.array([0.1]), 0.25, 7)
     assert whole.fits(2, 1)

@@ -26,8 +26,8 @@ KINDS = {
 }
 #: what intervals say, and what they do not
 INTERVALS = (
-    "Intervals hold 95 % of resamples of the tested rows (whole groups where there are groups), the same for all. They "
-    "say how much depends on which rows were tested, not on chance in training: for that, compare the splits."
+    "Intervals hold 95 % of resamples of the tested rows (whole clusters or groups where there are any), the same for "
+    "all. They say how much depends on which rows were tested, not on chance in training: for that, compare the splits."
 )
 #: by focus word: what it is to take a row for one of the region
 _FALSE = {"high": "false-high rate", "low": "false-low rate"}

@@ -165,6 +165,12 @@ class Tested:
     rows: np.ndarray
     group: np.ndarray | None = None
     weights: np.ndarray | None = None
+    cluster: np.ndarray | None = None
+
+    @property
+    def units(self) -> np.ndarray:
+        """What is drawn again in a resample: clusters, or else groups, or else rows."""
+        return next(found for found in (self.cluster, self.group, self.rows) if found is not None)
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,8 @@ def _split(question: Question) -> str:
             f"Rows are ordered by {question.time}. Each of {splits} trains on the past, validates on what comes next "
             "and tests on what comes after that."
         )
-    whole = f" Rows with the same {question.group} stay together." if question.group is not None else ""
+    unit = question.cluster or question.group
+    whole = f" Rows with the same {unit} stay together." if unit is not None else ""
     once = "each row is tested once, by a model that has not seen it; another part of the rows validates."
     return f"{splits}: {once}{whole}"
 
