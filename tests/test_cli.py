@@ -416,16 +416,6 @@ def compared(shop):
     return run_compare(shop, out), out
 
 
-@pytest.fixture
-def without_pictures(monkeypatch):
-    """Most of the time of a report goes into its pictures."""
-    from selmatch.report import illustrations
-
-    monkeypatch.setattr(illustrations, "gains", lambda comparison: None)
-    for name in ("design", "quality"):
-        monkeypatch.setattr(illustrations, name, lambda comparison: ())
-
-
 def fits(out):
     return {path: path.stat().st_mtime_ns for path in (out / "selmatch-journal").rglob("*.npz")}
 
@@ -537,7 +527,7 @@ def test_a_report_about_another_question_is_not_replaced(shop, tmp_path, monkeyp
     out, same = tmp_path / "report", ("--model", "linear", "--losses", "squared", "--drop", "hour")
     assert run_compare(shop, out, *same).exit_code == 0
     kept = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
-    assert set(kept) == {"report.html", "comparison.json", "loss.toml"}
+    assert set(kept) == {"comparison.json", "loss.toml"}
     moved = shop.with_name("other.csv")
     moved.write_bytes(shop.read_bytes())
     monkeypatch.setattr(sm, "compare", lambda *args, **options: pytest.fail("trained before it looked"))
