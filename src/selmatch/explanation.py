@@ -18,6 +18,7 @@ from selmatch.curves import Exp, Identity, Log, Logit, Sigmoid
 from selmatch.landmarks import SteepRegion, extremes, landmarks, refined, steep_regions
 from selmatch.losses import PerLabel
 from selmatch.parameters import has_plain_numbers
+from selmatch.words import readable
 
 _WHO = "MatchingLoss.explain"
 #: sensitivities that differ by no more than this are alike
@@ -71,11 +72,11 @@ class Explanation:
         most = max((value for _, value in self.profile if math.isfinite(value)), default=0.0) or 1.0
         for score, value in self.profile:
             bar = "#" * round(32 * min(value / most, 1.0)) if value >= 0 else "negative"
-            lines.append(f"  {score:>10.4g}  {value:>10.4g}  {bar}".rstrip())
+            lines.append(f"  {readable(score):>10}  {readable(value):>10}  {bar}".rstrip())
         lines += [f"Narrow: {region}." for region in self.narrow]
         low, high = self.curvature
-        ratio = f", a factor of {high / low:.3g}" if 0 < low <= high < math.inf else ""
-        lines += ["", f"Curvature: {low:.4g} to {high:.4g}{ratio}.", f"Convex: {self.certificate}"]
+        ratio = f", a factor of {readable(high / low, 3)}" if 0 < low <= high < math.inf else ""
+        lines += ["", f"Curvature: {readable(low)} to {readable(high)}{ratio}.", f"Convex: {self.certificate}"]
         if self.accepted is not None and self.accepted.domain != self.certificate.domain:
             lines.append(f"Accepted when it was made: {self.accepted}")
         lines.append(self._elicits())
@@ -97,7 +98,7 @@ class Explanation:
             return f"{rule}; loss.minimiser(rows) has it, class by class."
         if self.elicited is None or self.mean is None:
             return f"{rule}; give data to see how far apart they are."
-        found = f"{self.elicited:.4g} on the data, whose mean is {self.mean:.4g}"
+        found = f"{readable(self.elicited)} on the data, whose mean is {readable(self.mean)}"
         return f"{rule}: {found}. Start training there, and check calibration on h(observed) and h(predicted)."
 
 

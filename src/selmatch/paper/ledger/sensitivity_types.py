@@ -22,7 +22,7 @@ from selmatch.paper.ledger.measuring import (
     sigmoid_loss,
     slope_of,
 )
-from selmatch.paper.records import CONDITION, ERRATUM
+from selmatch.paper.records import CONDITION, ERRATUM, WORDING
 
 
 @claim(
@@ -139,8 +139,8 @@ def gradients_are_capped():
     "C21",
     "Section 2, norm sensitivity; tab:mc_requirements",
     'Links "asymmetric" around the origin make pairwise losses indifferent to the order of a pair.',
-    ERRATUM,
-    "The word should be odd (antisymmetric), here, in the table and in the sentence about Huber: an odd link has that "
+    WORDING,
+    "What is meant is odd (antisymmetric), here, in the table and in the sentence about Huber: an odd link has that "
     "property, a merely asymmetric one has not.",
 )
 def odd_links_ignore_the_order():
