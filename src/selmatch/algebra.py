@@ -720,6 +720,7 @@ class FromLink(Curve):
     def __post_init__(self):
         if not callable(self.function):
             raise TypeError(f"FromLink: function must be callable, got {self.function!r}.")
+        _ = self.mesh  # measured before a trace needs it
 
     def __call__(self, x):
         return self.function(x)
@@ -756,15 +757,14 @@ class FromPrimitive(Curve):
 
     def __post_init__(self):
         keep(self, of=_as_curve("FromPrimitive", self.of))
-        _ = self.breaks and self.joints  # measured before a trace needs them
+        _ = self.mesh  # measured before a trace needs it
 
     @property
     def domain(self):
         return self.of.domain
 
-    @property
-    def breaks(self):
-        return self._breaks_in(self.of)
+    def _found_in(self, formula):
+        return super()._found_in(self.of)
 
     def primitive(self, x):
         return self.of(x)
@@ -796,15 +796,14 @@ class FromScoreTransform(Curve):
 
     def __post_init__(self):
         keep(self, of=_as_curve("FromScoreTransform", self.of))
-        _ = self.breaks and self.joints  # measured before a trace needs them
+        _ = self.mesh  # measured before a trace needs it
 
     @property
     def domain(self):
         return self.of.domain
 
-    @property
-    def breaks(self):
-        return self._breaks_in(self.of)
+    def _found_in(self, formula):
+        return super()._found_in(self.of)
 
     def primitive(self, x):
         return log(self.of(x))

@@ -517,7 +517,6 @@ def _require_links(potential: Any) -> None:
             remedy = scalar_loss_with(curve)
             remedy = f" As a scaling: {remedy}." if remedy else ""
             raise ValueError(f"MatchingLoss: {curve!r} is not non-decreasing, so it is no link.{remedy}")
-        _ = curve.breaks  # found before a trace needs them
         found = certify.non_decreasing(curve, usual_scores(curve), effort=quickly())
         if isinstance(found, certify.Refuted):
             raise ValueError(f"MatchingLoss: {curve!r} must not decrease, got {found.witness}, so it is no link.")

@@ -112,6 +112,22 @@ class NumPy:
         return np.sum(x, axis=0)
 
     @staticmethod
+    def running_sum(x):
+        return np.cumsum(x, axis=-1)
+
+    @staticmethod
+    def position(knots, x):
+        return np.searchsorted(knots, x, side="right")
+
+    @staticmethod
+    def integers(values, like):
+        return np.asarray(values)
+
+    @staticmethod
+    def stacked(parts):
+        return np.concatenate(parts)
+
+    @staticmethod
     def row_max(x):
         return np.max(x, axis=-1, keepdims=True)
 
@@ -334,6 +350,22 @@ def standard_namespace(library: Any) -> type:
         @staticmethod
         def layer_sum(x):
             return library.sum(x, axis=0)
+
+        @staticmethod
+        def running_sum(x):
+            return library.cumulative_sum(x, axis=-1)
+
+        @staticmethod
+        def position(knots, x):
+            return library.searchsorted(knots, x, side="right")
+
+        @staticmethod
+        def integers(values, like):
+            return library.asarray(values, dtype=library.int64)
+
+        @staticmethod
+        def stacked(parts):
+            return library.concat(parts)
 
         @staticmethod
         def row_max(x):

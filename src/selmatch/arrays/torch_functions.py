@@ -66,6 +66,18 @@ class Torch:
         return torch.sum(x, dim=0)
 
     @staticmethod
+    def running_sum(x):
+        return torch.cumsum(x, dim=-1)
+
+    @staticmethod
+    def position(knots, x):
+        return torch.searchsorted(knots, x.contiguous(), right=True)
+
+    @staticmethod
+    def stacked(parts):
+        return torch.cat(parts)
+
+    @staticmethod
     def row_max(x):
         return torch.amax(x, dim=-1, keepdim=True)
 

@@ -1,0 +1,414 @@
+"""The measured mesh of a curve without closed forms: pieces on which Gauss nodes see all that its slope does.
+
+A curve is measured once, by halving pieces until the nodes on a piece agree with those on its halves, and the integral
+of the slope with what the curve climbs. Integrals over many pieces are then looked up; :mod:`selmatch.quadrature` adds
+the parts of a move that lie in its first and last piece.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from selmatch import functions
+from selmatch.functions import abs, maximum, where
+
+if TYPE_CHECKING:
+    from selmatch.curve import Curve
+
+Array = Any
+
+_LEGENDRE = np.polynomial.legendre.leggauss(16)
+#: Gauss-Legendre nodes in [0, 1], and their weights
+NODES, WEIGHTS = (0.5 * (_LEGENDRE[0] + 1.0)).tolist(), (0.5 * _LEGENDRE[1]).tolist()
+_AHEAD = [w * (1.0 - t) for t, w in zip(NODES, WEIGHTS, strict=True)]
+_BEHIND = [w * t for t, w in zip(NODES, WEIGHTS, strict=True)]
+#: pieces that a mesh has at most
+MOST_PIECES = 4096
+#: relative error of a piece
+PRECISE = 1e-12
+#: rounding errors are taken to be this many units of precision
+_UNITS = 16.0
+#: pieces into which the typical scores are cut before anything is known
+_FIRST = 32
+#: how often the length of the pieces is doubled beyond
+_DOUBLINGS = 40
+#: jumps that a curve has at most
+_MOST_JUMPS = 64
+
+
+# ------------------------------------------------------------------------------------------------------- one panel
+
+
+class Panel(NamedTuple):
+    """Integrals of a slope over a move from a by w, and how they compare with the curve itself.
+
+    Attributes
+    ----------
+    rise : array
+        What the curve climbs: from the slope where that is known well enough, else from its values.
+    ahead, behind : array
+        Integrals of the slope times the distance to the end of the move, and to its start.
+    missed : array
+        What the nodes have missed of the climb, beyond rounding.
+    """
+
+    rise: Array
+    ahead: Array
+    behind: Array
+    missed: Array
+
+
+def panel(slope: Callable[[Array], Array], a: Array, w: Array, here: Array, there: Array) -> Panel:
+    """The integrals over a move from a by w of a curve that has the values here and there at its ends."""
+    space = functions.namespace_of(w)
+    across = (..., *(None,) * w.ndim)
+    scores = a + functions.like(NODES, w)[across] * w
+    slopes = slope(scores)
+    mean, ahead, behind = (functions.layer_sum(functions.like(share, w)[across] * slopes) for share in (WEIGHTS, _AHEAD, _BEHIND))
+    climb, rise = there - here, w * mean
+    size = functions.layer_sum(functions.like(WEIGHTS, w)[across] * abs(scores * slopes))
+    rounding = _UNITS * precision(space, w) * (abs(here) + abs(there) + size)
+    gap = abs(rise - climb)
+    fits = (gap <= rounding) | ~functions.isfinite(climb)
+    square = functions.square(w)
+    return Panel(where(fits, rise, climb), square * ahead, square * behind, where(fits, 0.0 * gap, gap))
+
+
+def precision(space: Any, like: Array) -> float:
+    """The spacing of numbers near 1."""
+    return 1.2e-7 if space.is_single(like) else 2.3e-16
+
+
+# ------------------------------------------------------------------------------------------------- kinks and jumps
+
+
+class Jump(NamedTuple):
+    """A jump of a curve: where, how high, and how much of it the value there has climbed."""
+
+    place: float
+    height: float
+    reached: float
+
+    def level(self, z: Array) -> Array:
+        """How much of the jump a score has behind it."""
+        above = where(z > self.place, self.height + 0.0 * z, 0.0 * z)
+        return where(z == self.place, self.reached + 0.0 * z, above)
+
+    def cost(self, x: Array, u: Array, xh: Array) -> Array:
+        """The part of a matching loss that the jump makes."""
+        upwards, downwards = self.height * maximum(xh - self.place, 0.0), self.height * maximum(self.place - xh, 0.0)
+        here = self.height * maximum(u, 0.0) - self.reached * u
+        return where(x < self.place, upwards, where(x > self.place, downwards, here))
+
+
+def _jump_at(value: Callable[[Array], Array], place: float) -> Jump | None:
+    """What the value does at a break: a jump stays as high from a million times nearer, a slope does not."""
+    near = 4.0 * math.ulp(place)
+    steps = (-(2.0**20) * near, -near, 0.0, near, 2.0**20 * near)
+    far_below, below, at, above, far_above = value(place + np.array(steps)).tolist()
+    height = above - below
+    rounding = 1e-12 * (math.fabs(above) + math.fabs(below))
+    if not (math.isfinite(height) and math.fabs(height) > max(rounding, 0.5 * math.fabs(far_above - far_below - height))):
+        return None
+    return Jump(place, height, at - below if math.isfinite(at) else 0.0)
+
+
+def _jump_between(value: Callable[[Array], Array], a: float, b: float) -> Jump | None:
+    """The jump that a curve makes between two scores so close that nothing else can explain what it climbs."""
+    low, high = value(np.array([a, b])).tolist()
+    climb = high - low
+    while True:
+        middle = 0.5 * (a + b)
+        if not a < middle < b:
+            break
+        (at,) = value(np.array([middle])).tolist()
+        a, b, low, high = (a, middle, low, at) if math.fabs(at - low) >= math.fabs(high - at) else (middle, b, at, high)
+    height = high - low
+    if not math.fabs(height) > max(0.5 * math.fabs(climb), 1e-13 * (math.fabs(low) + math.fabs(high))):
+        return None
+    return Jump(a, height, 0.0)
+
+
+# -------------------------------------------------------------------------------------------------------- the mesh
+
+
+class Mesh:
+    """Knots between which a curve is smooth for Gauss nodes, its jumps, and its integrals between any two knots.
+
+    Attributes
+    ----------
+    knots : array
+        Where pieces end, in increasing order; none if nothing could be measured.
+    jumps : tuple of Jump
+        The curve without them is continuous.
+    fine : bool
+        Whether the pieces follow the curve over all typical scores.
+    table : Table or None
+        Integrals between knots; None if the numbers of the curve are arrays, which may change.
+    """
+
+    __slots__ = ("_tensors", "digits", "fine", "jumps", "knots", "table")
+
+    def __init__(self, knots: np.ndarray, jumps: tuple[Jump, ...], fine: bool, table: Table | None) -> None:
+        self.knots, self.jumps, self.fine, self.table = knots, jumps, fine, table
+        #: the place of the highest binary digit of each number
+        self.digits = np.maximum(np.frexp(np.arange(2 ** levels(len(knots))))[1] - 1, 0)
+        self._tensors: Any = None
+        if "torch" in sys.modules:
+            self.tensors()
+
+    def __reduce__(self) -> Any:
+        return Mesh, (self.knots, self.jumps, self.fine, self.table)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mesh) and self.jumps == other.jumps and np.array_equal(self.knots, other.knots)
+
+    def __hash__(self) -> int:
+        return hash((self.jumps, self.knots.tobytes()))
+
+    def tensors(self) -> Any:
+        """Knots and table as tensors, made before anything is compiled."""
+        if self._tensors is None:
+            import torch
+
+            self._tensors = tuple(map(torch.as_tensor, (self.knots, self.digits.astype(np.int64), *(self.table or ()))))
+        return self._tensors
+
+    def without_jumps(self, z: Array, values: Array) -> Array:
+        """The values of the curve at z without its jumps."""
+        return values - sum(jump.level(z) for jump in self.jumps) if self.jumps else values
+
+
+class Table(NamedTuple):
+    """Integrals between any two knots i <= j without cancellation, as sums from a knot m between them.
+
+    m is the one with most zeros at the end of its binary digits; for each of as many levels as knots have digits, the
+    sums from all knots to their m are kept: what the curve climbs, its integrals with the distance to m and to the
+    other end, and what the nodes have missed.
+    """
+
+    rise: np.ndarray
+    near: np.ndarray
+    far: np.ndarray
+    missed: np.ndarray
+
+
+def levels(count: int) -> int:
+    """How many levels the table of so many knots has."""
+    return max(count - 1, 1).bit_length()
+
+
+@functools.lru_cache(maxsize=32)
+def _outwards(count: int) -> list[tuple[np.ndarray, ...]]:
+    """For each level: the pieces outwards from each m, those before each, sides, m itself, and how knots find them."""
+    depth = levels(count)
+    size = 2**depth
+    nothing, result = size - 1, []  # the last piece is empty
+    for level in range(depth):
+        half = 2**level
+        middles = np.arange(half, size, 2 * half)[:, None]
+        below, above = middles - 1 - np.arange(half), middles - 1 + np.arange(half)
+        above[:, 0] = nothing
+        order = np.stack([below, above], axis=1)
+        before = np.concatenate([np.full_like(order[..., :1], nothing), order[..., :-1]], axis=-1)
+        left = np.zeros(order.shape, dtype=bool)
+        left[:, 0] = True
+        reached = np.concatenate([below, middles + np.arange(half)], axis=1).reshape(-1)
+        result.append((order, before, left, np.broadcast_to(middles[:, :, None], order.shape), np.argsort(reached)))
+    return result
+
+
+def padded(knots: np.ndarray) -> np.ndarray:
+    """As many knots as a table has."""
+    return np.append(knots, np.full(2 ** levels(len(knots)) - len(knots), knots[-1]))
+
+
+def table_of(knots: np.ndarray, pieces: Panel) -> Table:
+    """The table of the integrals over the pieces that begin at the padded knots."""
+    space, like = functions.namespace_of(pieces.rise), pieces.rise
+    ends = functions.like(padded(knots), like)
+    width = functions.like(np.append(np.diff(padded(knots)), 0.0), like)
+    rows: list[tuple[Array, ...]] = []
+    for indices in _outwards(len(knots)):
+        order, before, left, middle, found = (space.integers(index, like) for index in indices)
+        rise, ahead, behind, missed, wide = (values[order] for values in (*pieces, width))
+        left, start = left != 0, ends[order]
+        distance = where(wide == 0, 0.0 * wide, where(left, ends[middle] - (start + wide), start - ends[middle]))
+        climbed = space.running_sum(pieces.rise[before])
+        near = where(left, ahead, behind) + distance * rise
+        far = where(left, behind, ahead) + wide * climbed
+        rows.append(tuple(space.running_sum(part).reshape(-1)[found] for part in (rise, near, far, missed * wide)))
+    return Table(*(space.stacked(parts) for parts in zip(*rows, strict=True)))
+
+
+# ---------------------------------------------------------------------------------------------------------- measuring
+
+
+class _Numbers(NamedTuple):
+    """A curve and its slope as functions of NumPy arrays; plain unless its numbers are arrays of another library."""
+
+    value: Callable[[Array], Array]
+    slope: Callable[[Array], Array]
+    plain: bool
+
+
+def _as_numbers(curve: Curve) -> _Numbers | None:
+    """The curve on NumPy arrays, in double precision; None if it cannot be computed there."""
+    probe = np.array([curve.domain.point()])
+    try:
+        found = curve(probe)
+        if isinstance(found, np.ndarray) and found.dtype == np.float64 and isinstance(curve.slope(probe), np.ndarray):
+            return _Numbers(curve, curve.slope, plain=True)
+    except Exception:  # a formula may hold tensors, or do anything
+        pass
+    if "torch" not in sys.modules:
+        return None
+    import torch
+
+    def through(function: Callable[[Array], Array]) -> Callable[[Array], np.ndarray]:
+        return lambda z: function(torch.from_numpy(z)).detach().numpy()
+
+    numbers = _Numbers(through(curve), through(curve.slope), plain=False)
+    try:
+        return numbers if numbers.value(probe).dtype == np.float64 and numbers.slope(probe).size else None
+    except Exception:
+        return None
+
+
+def measure(curve: Curve) -> Mesh:
+    """The mesh of a curve, and the table of its integrals."""
+    try:
+        with np.errstate(all="ignore"):
+            numbers = _as_numbers(curve)
+            if numbers is not None:
+                return _measured(curve, numbers)
+    except Exception:  # a user's formula may do anything
+        pass
+    return Mesh(_unmeasured(curve), (), True, None)
+
+
+def _unmeasured(curve: Curve) -> np.ndarray:
+    """Knots for a curve whose numbers are not known yet: evenly at first, then further and further apart."""
+    domain, step = curve.domain, curve.scale if functions.is_number(curve.scale) else 1.0
+    if not functions.is_number(domain.low) or not functions.is_number(domain.high):
+        return np.zeros(0)
+    point = domain.point()
+    away = step * np.concatenate([np.arange(1.0, 33.0), 32.0 * 2.0 ** np.arange(1.0, 12.0)])
+    knots = np.concatenate([point - away[::-1], [point], point + away])
+    return knots[(knots > domain.low) & (knots < domain.high)]
+
+
+def _first_knots(curve: Curve) -> np.ndarray:
+    """Where to begin: typical scores, what the formula says about itself, and further and further out."""
+    domain, (low, high) = curve.domain, curve.window()
+    width = min(high - low, 1e300)
+    away = width * 2.0 ** np.arange(-1.0, _DOUBLINGS)
+    knots = [np.linspace(low, high, _FIRST + 1), curve.places]
+    if domain.low < low:
+        knots.append(np.maximum(low - away, domain.low))
+    if domain.high > high:
+        knots.append(np.minimum(high + away, domain.high))
+    everywhere = np.unique(np.concatenate(knots))
+    return everywhere[(everywhere >= domain.low) & (everywhere <= domain.high) & np.isfinite(everywhere)]
+
+
+def _measured(curve: Curve, numbers: _Numbers) -> Mesh:
+    first = _first_knots(curve)
+    jumps = [jump for place in curve.breaks if (jump := _jump_at(numbers.value, place)) is not None]
+    for _ in range(_MOST_JUMPS):
+        mesh = Mesh(np.zeros(0), tuple(jumps), True, None)
+
+        def value(z: np.ndarray, mesh: Mesh = mesh) -> np.ndarray:
+            return mesh.without_jumps(z, numbers.value(z))
+
+        a, b, pieces, steep, fine = _halved(value, numbers.slope, first, curve)
+        known = {jump.place for jump in jumps}
+        found = [jump for i in steep for jump in [_jump_between(value, a[i], b[i])] if jump and jump.place not in known]
+        if not found:
+            break
+        jumps += found[: _MOST_JUMPS - len(jumps)]
+        first = np.unique(np.append(first, [jump.place for jump in found]))
+    knots = np.append(a, b[-1:])
+    if not len(knots):
+        return Mesh(knots, tuple(jumps), fine, None)
+    if not numbers.plain:  # they may change
+        inside = (first >= knots[0]) & (first <= knots[-1])
+        return Mesh(np.unique(np.concatenate([knots, first[inside]])), tuple(jumps), fine, None)
+    count = 2 ** levels(len(knots))
+    table = table_of(knots, Panel(*(np.append(part, np.zeros(count - len(part))) for part in pieces)))
+    return Mesh(knots, tuple(jumps), fine, table)
+
+
+def _halved(
+    value: Callable[[Array], Array], slope: Callable[[Array], Array], knots: np.ndarray, curve: Curve
+) -> tuple[np.ndarray, np.ndarray, Panel, list[int], bool]:
+    """Pieces on which the nodes see everything: ends, integrals, which are so steep that they may be jumps.
+
+    They are the connected ones around typical scores; the last answer is whether they cover all of these.
+    """
+    low, high = curve.window()
+    middle, floor = 0.5 * low + 0.5 * high, 2.0**-60 * min(high - low, 1e300)
+    a, b = knots[:-1], knots[1:]
+    here, there = value(a), value(b)
+    whole = panel(slope, a, b - a, here, there)
+    done: list[tuple[np.ndarray, ...]] = []
+    count, fine = 0, True
+    while len(a):
+        if count + 2 * len(a) > MOST_PIECES:  # the nearest are looked at first
+            distance = np.maximum(np.maximum(a - high, low - b), 0.0) + 1e-9 * np.abs(a - middle)
+            near = np.sort(np.argsort(distance, kind="stable")[: max((MOST_PIECES - count) // 4, 0)])
+            fine = fine and len(near) > 0 and not (np.delete(distance, near) < 1e-6 * (high - low)).any()
+            a, b, here, there = a[near], b[near], here[near], there[near]
+            whole = Panel(*(part[near] for part in whole))
+            if not len(a):
+                break
+        cut = 0.5 * a + 0.5 * b
+        at = value(cut)
+        first, second = panel(slope, a, cut - a, here, at), panel(slope, cut, b - cut, at, there)
+        halves = joined(first, second, cut - a, b - cut)
+        width, size = b - a, np.maximum(np.abs(a), np.abs(b))
+        agrees = agreement(whole, halves, width, np.abs(first.rise / (cut - a) - second.rise / (b - cut)) * size)
+        tiny = (width <= 2.0**-46 * size) | (width <= floor)
+        known = np.isfinite(halves.rise + halves.ahead + halves.behind)
+        over = (agrees & known) | tiny | (~known & (width <= 2.0**-7 * size))
+        kept = [a, b, *halves, agrees, tiny & known & ~agrees, known]
+        done.append(tuple(part[over] for part in kept))
+        count += int(over.sum())
+        both = [(first, a, cut, here, at), (second, cut, b, at, there)]
+        a, b, here, there = (np.concatenate([part[i][~over] for part in both]) for i in (1, 2, 3, 4))
+        whole = Panel(*(np.concatenate([part[~over] for part in parts]) for parts in zip(first, second, strict=True)))
+    parts = [np.concatenate(column) for column in zip(*done, strict=True)]
+    order = np.argsort(parts[0])
+    a, b, rise, ahead, behind, missed, agrees, steep, known = (part[order] for part in parts)
+    start = int(np.clip(np.searchsorted(a, middle, side="right") - 1, 0, len(a) - 1))
+    joint = known[:-1] & known[1:] & (b[:-1] == a[1:])
+    after, before = np.flatnonzero(~joint[start:]), np.flatnonzero(~joint[:start])
+    stop = start + int(after[0]) + 1 if len(after) else len(a)
+    begin = int(before[-1]) + 1 if len(before) else 0
+    near = slice(begin, stop if known[start] else begin)
+    pieces = Panel(rise[near], ahead[near], behind[near], missed[near])
+    return a[near], b[near], pieces, np.flatnonzero(steep[near])[:_MOST_JUMPS].tolist(), fine
+
+
+def joined(first: Panel, second: Panel, v: Array, w: Array) -> Panel:
+    """The integrals over two moves by v and w, one after the other."""
+    return Panel(
+        first.rise + second.rise,
+        first.ahead + w * first.rise + second.ahead,
+        first.behind + v * second.rise + second.behind,
+        first.missed + second.missed,
+    )
+
+
+def agreement(whole: Panel, halves: Panel, width: Array, turn: Array) -> Array:
+    """Whether the integrals over a piece agree with those over its halves, up to the rounding of the slope."""
+    gap = abs(whole.ahead - halves.ahead) + abs(whole.behind - halves.behind)
+    size = abs(halves.rise) * width
+    rounding = _UNITS * 2.3e-16 * turn * width
+    return (gap <= PRECISE * size + rounding) & (whole.missed <= PRECISE * abs(halves.rise))
