@@ -26,14 +26,19 @@ Array = Any
 _LEGENDRE = np.polynomial.legendre.leggauss(16)
 #: Gauss-Legendre nodes in [0, 1], and their weights
 NODES, WEIGHTS = (0.5 * (_LEGENDRE[0] + 1.0)).tolist(), (0.5 * _LEGENDRE[1]).tolist()
-_AHEAD = [w * (1.0 - t) for t, w in zip(NODES, WEIGHTS, strict=True)]
-_BEHIND = [w * t for t, w in zip(NODES, WEIGHTS, strict=True)]
+_SHARES = (
+    WEIGHTS,
+    [w * (1.0 - t) for t, w in zip(NODES, WEIGHTS, strict=True)],
+    [w * t for t, w in zip(NODES, WEIGHTS, strict=True)],
+)
 #: pieces that a mesh has at most
 MOST_PIECES = 4096
 #: relative error of a piece
 PRECISE = 1e-12
 #: rounding errors are taken to be this many units of precision
 _UNITS = 16.0
+#: below it numbers lose their digits
+_SMALLEST = 1e-300
 #: pieces into which the typical scores are cut before anything is known
 _FIRST = 32
 #: how often the length of the pieces is doubled beyond
@@ -70,14 +75,16 @@ def panel(slope: Callable[[Array], Array], a: Array, w: Array, here: Array, ther
     across = (..., *(None,) * w.ndim)
     scores = a + functions.like(NODES, w)[across] * w
     slopes = slope(scores)
-    mean, ahead, behind = (functions.layer_sum(functions.like(share, w)[across] * slopes) for share in (WEIGHTS, _AHEAD, _BEHIND))
-    climb, rise = there - here, w * mean
+    slopes = where(slopes == slopes, slopes, 0.0)  # NaN where a formula overflows on the way: its values will tell
+    mean, ahead, behind = (functions.layer_sum(functions.like(share, w)[across] * slopes) for share in _SHARES)
+    climb, rise, square = there - here, w * mean, functions.square(w)
     size = functions.layer_sum(functions.like(WEIGHTS, w)[across] * abs(scores * slopes))
     rounding = _UNITS * precision(space, w) * (abs(here) + abs(there) + size)
     gap = abs(rise - climb)
-    fits = (gap <= rounding) | ~functions.isfinite(climb)
-    square = functions.square(w)
-    return Panel(where(fits, rise, climb), square * ahead, square * behind, where(fits, 0.0 * gap, gap))
+    known = functions.isfinite(climb)
+    # where the curve is infinite, only what is negligible may be integrated without a check
+    missed = where(known, where(gap <= rounding, 0.0 * gap, gap), abs(w * ahead) + abs(w * behind))
+    return Panel(where((gap <= rounding) | ~known, rise, climb), square * ahead, square * behind, missed)
 
 
 def precision(space: Any, like: Array) -> float:
@@ -237,13 +244,14 @@ def table_of(knots: np.ndarray, pieces: Panel) -> Table:
     rows: list[tuple[Array, ...]] = []
     for indices in _outwards(len(knots)):
         order, before, left, middle, found = (space.integers(index, like) for index in indices)
-        rise, ahead, behind, missed, wide = (values[order] for values in (*pieces, width))
-        left, start = left != 0, ends[order]
-        distance = where(wide == 0, 0.0 * wide, where(left, ends[middle] - (start + wide), start - ends[middle]))
-        climbed = space.running_sum(pieces.rise[before])
+        rise, ahead, behind, missed, wide = (space.take(values, order) for values in (*pieces, width))
+        left, start, centre = left != 0, space.take(ends, order), space.take(ends, middle)
+        distance = where(wide == 0, 0.0 * wide, where(left, centre - (start + wide), start - centre))
+        climbed = space.running_sum(space.take(pieces.rise, before))
         near = where(left, ahead, behind) + distance * rise
         far = where(left, behind, ahead) + wide * climbed
-        rows.append(tuple(space.running_sum(part).reshape(-1)[found] for part in (rise, near, far, missed * wide)))
+        sums = map(space.running_sum, (rise, near, far, missed * wide))
+        rows.append(tuple(space.take(part, found) for part in sums))
     return Table(*(space.stacked(parts) for parts in zip(*rows, strict=True)))
 
 
@@ -410,5 +418,5 @@ def agreement(whole: Panel, halves: Panel, width: Array, turn: Array) -> Array:
     """Whether the integrals over a piece agree with those over its halves, up to the rounding of the slope."""
     gap = abs(whole.ahead - halves.ahead) + abs(whole.behind - halves.behind)
     size = abs(halves.rise) * width
-    rounding = _UNITS * 2.3e-16 * turn * width
-    return (gap <= PRECISE * size + rounding) & (whole.missed <= PRECISE * abs(halves.rise))
+    rounding = _UNITS * 2.3e-16 * turn * width + _SMALLEST * width
+    return (gap <= PRECISE * size + rounding) & (whole.missed <= PRECISE * abs(halves.rise) + _SMALLEST)

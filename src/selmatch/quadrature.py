@@ -183,13 +183,13 @@ def _through(curve: Curve, mesh: Mesh, x: Array, u: Array, xh: Array, here: Arra
     leaving = where(upwards, i, i - 1)
     arriving = where(upwards, j - 1, j)
     leaving, arriving = (where(together, 0 * i, k) for k in (leaving, arriving))
-    leaves, arrives = (where(together, xh, knots[k]) for k in (leaving, arriving))
+    leaves, arrives = (where(together, xh, space.take(knots, k)) for k in (leaving, arriving))
     step, last = where(together, u, leaves - x), xh - arrives
     at_leaving = mesh.without_jumps(leaves, curve(leaves))
     at_arriving = mesh.without_jumps(arrives, curve(arrives))
     first = panel(curve.slope, x, step, here, where(together, there, at_leaving))
     final = panel(curve.slope, arrives, last, where(together, there, at_arriving), there)
-    between = _between(knots, digits, table, leaving, arriving, upwards)
+    between = _between(space, knots, digits, table, leaving, arriving, upwards)
     span = arrives - leaves
     whole = joined(joined(first, between, step, span), final, step + span, last)
     missed = first.missed * abs(step) + between.missed + final.missed * abs(last)
@@ -212,17 +212,17 @@ def _tabulated(curve: Curve, mesh: Mesh, space: Any, like: Array) -> tuple[Array
 
 
 def _between(
-    knots: Array, digits: Array, table: Table, leaving: Array, arriving: Array, upwards: Array
+    space: Any, knots: Array, digits: Array, table: Table, leaving: Array, arriving: Array, upwards: Array
 ) -> Panel:
     """The integrals from one knot to another, in the direction of the move."""
     low, high = where(upwards, leaving, arriving), where(upwards, arriving, leaving)
-    level = digits[low ^ high]
+    level = space.take(digits, low ^ high)
     middle = (high >> level) << level
     below, above = level * len(digits) + low, level * len(digits) + high
-    at, start, end = knots[middle], knots[low], knots[high]
+    at, start, end = (space.take(knots, place) for place in (middle, low, high))
     still = low == high
-    rise, near, far, missed = (where(still, 0.0 * start, part[below]) for part in table)
-    rise_h, near_h, far_h, missed_h = (where(still, 0.0 * start, part[above]) for part in table)
+    rise, near, far, missed = (where(still, 0.0 * start, space.take(part, below)) for part in table)
+    rise_h, near_h, far_h, missed_h = (where(still, 0.0 * start, space.take(part, above)) for part in table)
     total, lost = rise + rise_h, missed + missed_h
     forwards = near + (end - at) * rise + far_h
     backwards = far + (at - start) * rise_h + near_h

@@ -65,6 +65,10 @@ class Jax:
         return jnp.searchsorted(knots, x, side="right")
 
     @staticmethod
+    def take(x, places):
+        return x.reshape(-1)[places]
+
+    @staticmethod
     def stacked(parts):
         return jnp.concatenate(parts)
 

@@ -124,6 +124,10 @@ class NumPy:
         return np.asarray(values)
 
     @staticmethod
+    def take(x, places):
+        return np.take(x, places)
+
+    @staticmethod
     def stacked(parts):
         return np.concatenate(parts)
 
@@ -362,6 +366,11 @@ def standard_namespace(library: Any) -> type:
         @staticmethod
         def integers(values, like):
             return library.asarray(values, dtype=library.int64)
+
+        @staticmethod
+        def take(x, places):
+            flat = library.take(library.reshape(x, (-1,)), library.reshape(places, (-1,)), axis=0)
+            return library.reshape(flat, places.shape)
 
         @staticmethod
         def stacked(parts):

@@ -74,6 +74,10 @@ class Torch:
         return torch.searchsorted(knots, x.contiguous(), right=True)
 
     @staticmethod
+    def take(x, places):
+        return x.reshape(-1)[places.reshape(-1)].reshape(places.shape)  # places without axes would be looked at
+
+    @staticmethod
     def stacked(parts):
         return torch.cat(parts)
 
