@@ -69,8 +69,13 @@ class Panel(NamedTuple):
     missed: Array
 
 
-def panel(slope: Callable[[Array], Array], a: Array, w: Array, here: Array, there: Array) -> Panel:
-    """The integrals over a move from a by w of a curve that has the values here and there at its ends."""
+def panel(
+    slope: Callable[[Array], Array], a: Array, w: Array, here: Array, there: Array, rounded: float = 0.0
+) -> Panel:
+    """The integrals over a move from a by w of a curve that has the values here and there at its ends.
+
+    ``rounded`` is the size of what has been subtracted from these values.
+    """
     space = functions.namespace_of(w)
     across = (..., *(None,) * w.ndim)
     scores = a + functions.like(NODES, w)[across] * w
@@ -79,7 +84,7 @@ def panel(slope: Callable[[Array], Array], a: Array, w: Array, here: Array, ther
     mean, ahead, behind = (functions.layer_sum(functions.like(share, w)[across] * slopes) for share in _SHARES)
     climb, rise, square = there - here, w * mean, functions.square(w)
     size = functions.layer_sum(functions.like(WEIGHTS, w)[across] * abs(scores * slopes))
-    rounding = _UNITS * precision(space, w) * (abs(here) + abs(there) + size)
+    rounding = _UNITS * precision(space, w) * (abs(here) + abs(there) + size + rounded)
     gap = abs(rise - climb)
     known = functions.isfinite(climb)
     # where the curve is infinite, only what is negligible may be integrated without a check
@@ -123,7 +128,9 @@ def _jump_at(value: Callable[[Array], Array], place: float) -> Jump | None:
     rounding = 1e-12 * (math.fabs(above) + math.fabs(below))
     if not (math.isfinite(height) and math.fabs(height) > max(rounding, 0.5 * math.fabs(far_above - far_below - height))):
         return None
-    return Jump(place, height, at - below if math.isfinite(at) else 0.0)
+    if math.isfinite(at) and 1e-6 < (at - below) / height < 1.0 - 1e-6:
+        return Jump(place, height, at - below)
+    return _jump_between(value, place - near, place + near)  # the place may be rounded
 
 
 def _jump_between(value: Callable[[Array], Array], a: float, b: float) -> Jump | None:
@@ -137,7 +144,7 @@ def _jump_between(value: Callable[[Array], Array], a: float, b: float) -> Jump |
         (at,) = value(np.array([middle])).tolist()
         a, b, low, high = (a, middle, low, at) if math.fabs(at - low) >= math.fabs(high - at) else (middle, b, at, high)
     height = high - low
-    if not math.fabs(height) > max(0.5 * math.fabs(climb), 1e-13 * (math.fabs(low) + math.fabs(high))):
+    if not math.fabs(height) > max(0.5 * math.fabs(climb), 1e-12 * (math.fabs(low) + math.fabs(high))):
         return None
     return Jump(a, height, 0.0)
 
@@ -186,6 +193,11 @@ class Mesh:
 
             self._tensors = tuple(map(torch.as_tensor, (self.knots, self.digits.astype(np.int64), *(self.table or ()))))
         return self._tensors
+
+    @property
+    def heights(self) -> float:
+        """The sum of the sizes of the jumps."""
+        return math.fsum(math.fabs(jump.height) for jump in self.jumps)
 
     def without_jumps(self, z: Array, values: Array) -> Array:
         """The values of the curve at z without its jumps."""
@@ -327,17 +339,17 @@ def _first_knots(curve: Curve) -> np.ndarray:
 
 
 def _measured(curve: Curve, numbers: _Numbers) -> Mesh:
-    first = _first_knots(curve)
     jumps = [jump for place in curve.breaks if (jump := _jump_at(numbers.value, place)) is not None]
+    first = np.unique(np.append(_first_knots(curve), [jump.place for jump in jumps]))
     for _ in range(_MOST_JUMPS):
         mesh = Mesh(np.zeros(0), tuple(jumps), True, None)
 
         def value(z: np.ndarray, mesh: Mesh = mesh) -> np.ndarray:
             return mesh.without_jumps(z, numbers.value(z))
 
-        a, b, pieces, steep, fine = _halved(value, numbers.slope, first, curve)
+        a, b, pieces, steep, fine = _halved(value, numbers.slope, first, curve, mesh.heights)
         known = {jump.place for jump in jumps}
-        found = [jump for i in steep for jump in [_jump_between(value, a[i], b[i])] if jump and jump.place not in known]
+        found = [jump for i in steep for jump in [_jump_between(numbers.value, float(a[i]), float(b[i]))] if jump and jump.place not in known]
         if not found:
             break
         jumps += found[: _MOST_JUMPS - len(jumps)]
@@ -354,7 +366,7 @@ def _measured(curve: Curve, numbers: _Numbers) -> Mesh:
 
 
 def _halved(
-    value: Callable[[Array], Array], slope: Callable[[Array], Array], knots: np.ndarray, curve: Curve
+    value: Callable[[Array], Array], slope: Callable[[Array], Array], knots: np.ndarray, curve: Curve, rounded: float
 ) -> tuple[np.ndarray, np.ndarray, Panel, list[int], bool]:
     """Pieces on which the nodes see everything: ends, integrals, which are so steep that they may be jumps.
 
@@ -364,7 +376,7 @@ def _halved(
     middle, floor = 0.5 * low + 0.5 * high, 2.0**-60 * min(high - low, 1e300)
     a, b = knots[:-1], knots[1:]
     here, there = value(a), value(b)
-    whole = panel(slope, a, b - a, here, there)
+    whole = panel(slope, a, b - a, here, there, rounded)
     done: list[tuple[np.ndarray, ...]] = []
     count, fine = 0, True
     while len(a):
@@ -378,10 +390,12 @@ def _halved(
                 break
         cut = 0.5 * a + 0.5 * b
         at = value(cut)
-        first, second = panel(slope, a, cut - a, here, at), panel(slope, cut, b - cut, at, there)
+        first = panel(slope, a, cut - a, here, at, rounded)
+        second = panel(slope, cut, b - cut, at, there, rounded)
         halves = joined(first, second, cut - a, b - cut)
         width, size = b - a, np.maximum(np.abs(a), np.abs(b))
-        agrees = agreement(whole, halves, width, np.abs(first.rise / (cut - a) - second.rise / (b - cut)) * size)
+        turn = np.abs(first.rise / (cut - a) - second.rise / (b - cut)) * size
+        agrees = agreement(whole, halves, width, turn, np.abs(here) + np.abs(there) + rounded)
         tiny = (width <= 2.0**-46 * size) | (width <= floor)
         known = np.isfinite(halves.rise + halves.ahead + halves.behind)
         over = (agrees & known) | tiny | (~known & (width <= 2.0**-7 * size))
@@ -414,9 +428,12 @@ def joined(first: Panel, second: Panel, v: Array, w: Array) -> Panel:
     )
 
 
-def agreement(whole: Panel, halves: Panel, width: Array, turn: Array) -> Array:
-    """Whether the integrals over a piece agree with those over its halves, up to the rounding of the slope."""
+def agreement(whole: Panel, halves: Panel, width: Array, turn: Array, values: Array) -> Array:
+    """Whether the integrals over a piece agree with those over its halves, up to rounding.
+
+    The slope is rounded where it turns by much, and where it is the difference of terms as large as the values.
+    """
     gap = abs(whole.ahead - halves.ahead) + abs(whole.behind - halves.behind)
     size = abs(halves.rise) * width
-    rounding = _UNITS * 2.3e-16 * turn * width + _SMALLEST * width
+    rounding = (2.3e-16 * (_UNITS * turn + values) + _SMALLEST) * width
     return (gap <= PRECISE * size + rounding) & (whole.missed <= PRECISE * abs(halves.rise) + _SMALLEST)

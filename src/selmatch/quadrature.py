@@ -167,9 +167,10 @@ def _move(curve: Curve, x: Array, u: Array, xh: Array) -> Move:
     if len(mesh.knots):
         whole = _through(curve, mesh, x, u, xh, here, there)
     else:
-        whole = panel(curve.slope, x, u, here, there)
+        whole = panel(curve.slope, x, u, here, there, mesh.heights)
     climb, direct = whole.rise + sum((jump.level(xh) - jump.level(x) for jump in jumps), 0.0), value_h - value
-    gradient = where(functions.isfinite(direct), climb, direct)
+    rounding = 64.0 * precision(functions.namespace_of(u), u) * (abs(value) + abs(value_h))
+    gradient = where(abs(climb - direct) <= rounding, climb, direct)
     rest = whole.ahead + sum((jump.cost(x, u, xh) for jump in jumps), 0.0)
     return Move(rest, gradient, whole.missed * abs(u), abs(rest))
 
@@ -187,8 +188,8 @@ def _through(curve: Curve, mesh: Mesh, x: Array, u: Array, xh: Array, here: Arra
     step, last = where(together, u, leaves - x), xh - arrives
     at_leaving = mesh.without_jumps(leaves, curve(leaves))
     at_arriving = mesh.without_jumps(arrives, curve(arrives))
-    first = panel(curve.slope, x, step, here, where(together, there, at_leaving))
-    final = panel(curve.slope, arrives, last, where(together, there, at_arriving), there)
+    first = panel(curve.slope, x, step, here, where(together, there, at_leaving), mesh.heights)
+    final = panel(curve.slope, arrives, last, where(together, there, at_arriving), there, mesh.heights)
     between = _between(space, knots, digits, table, leaving, arriving, upwards)
     span = arrives - leaves
     whole = joined(joined(first, between, step, span), final, step + span, last)
@@ -208,7 +209,7 @@ def _tabulated(curve: Curve, mesh: Mesh, space: Any, like: Array) -> tuple[Array
     ends = functions.like(padded(mesh.knots), like)
     width = functions.like(np.append(np.diff(padded(mesh.knots)), 0.0), like)
     here, there = (mesh.without_jumps(z, curve(z)) for z in (ends, ends + width))
-    return functions.like(knots, like), digits, table_of(mesh.knots, panel(curve.slope, ends, width, here, there))
+    return functions.like(knots, like), digits, table_of(mesh.knots, panel(curve.slope, ends, width, here, there, mesh.heights))
 
 
 def _between(
@@ -235,7 +236,7 @@ def _between(
 
 def _looked_closer(curve: Curve, x: np.ndarray, u: np.ndarray, xh: np.ndarray) -> np.ndarray:
     """The loss of moves that the mesh does not follow: their parts are halved until they agree with their halves."""
-    mesh = curve.mesh
+    mesh, rounded = curve.mesh, curve.mesh.heights
 
     def value(z: np.ndarray) -> np.ndarray:
         return mesh.without_jumps(z, curve(z))
@@ -247,20 +248,21 @@ def _looked_closer(curve: Curve, x: np.ndarray, u: np.ndarray, xh: np.ndarray) -
     a, b = (np.concatenate([part[k][part[0]] for part in parts]) for k in (1, 2))
     w = np.where((a == x[owner]) & (b == xh[owner]), u[owner], b - a)
     here, there = value(a), value(b)
-    whole = panel(curve.slope, a, w, here, there)
+    whole = panel(curve.slope, a, w, here, there, rounded)
     total, doubt = np.zeros(len(x)), np.zeros(len(x))
     count = 0
     while len(a):
         half = 0.5 * w
         cut = a + half
         at = value(cut)
-        first, second = panel(curve.slope, a, half, here, at), panel(curve.slope, cut, half, at, there)
+        first = panel(curve.slope, a, half, here, at, rounded)
+        second = panel(curve.slope, cut, half, at, there, rounded)
         halves = joined(first, second, half, half)
         # the climb of a part counts with the way that is left after it
         share = halves.ahead + (xh[owner] - (a + w)) * halves.rise
         turn = np.abs(first.rise - second.rise) / np.abs(half) * np.maximum(np.abs(a), np.abs(cut))
         width = np.abs(w)
-        agrees = agreement(whole, halves, width, turn)
+        agrees = agreement(whole, halves, width, turn, np.abs(here) + np.abs(there) + rounded)
         error = np.where(agrees, 0.0, np.abs(whole.ahead - halves.ahead) + (whole.missed + halves.missed) * width)
         scale = np.abs(total) + np.bincount(owner, np.abs(share), len(x))
         over = agrees | (error <= 1e-13 * scale[owner]) | (width <= 2.0**-100 * np.abs(u[owner])) | (cut == a)

@@ -108,9 +108,10 @@ def _chain(name: str, derivative: Any) -> Any:
 def _chosen(condition: Array, a: Any, b: Any) -> Dual:
     """A choice that does not jump where the condition changes."""
     (va, ta), (vb, tb) = _parts(a), _parts(b)
-    like = va if f.is_number(vb) else vb
-    zero = 0.0 if f.is_number(like) else 0.0 * like
-    return Dual(f.where(condition, va, vb), f.where(condition, ta + zero, tb + zero))
+    if f.is_number(ta) and f.is_number(tb):  # not of infinite values: that would be NaN
+        like = va if f.is_number(vb) else vb
+        ta = ta if f.is_number(like) else ta + 0.0 * like
+    return Dual(f.where(condition, va, vb), f.where(condition, ta, tb))
 
 
 def _jump(condition: Array) -> Any:
