@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from selmatch import functions
+from selmatch import functions, mesh
 from selmatch.algebra import require_curve
 from selmatch.arrays import pytrees
 from selmatch.arrays.namespaces import NumPy
@@ -256,6 +256,7 @@ class MatchingLoss(Loss):
         _require_potential(self.potential)
         if self.check:
             _require_links(self.potential)
+        mesh.prepare(self.potential)
 
     def __repr__(self) -> str:
         return f"MatchingLoss({self.potential!r}{'' if self.check else ', check=False'})"
@@ -550,6 +551,7 @@ class CrossEntropy(Loss):
         functions.register_loaded_frameworks()
         if not isinstance(self.potential, (CompositeSigmoid, CompositeSoftmax)):
             raise TypeError(f"CrossEntropy: the potential must be composite, got {self.potential!r}.")
+        mesh.prepare(self.potential)
 
     @property
     def vector(self) -> bool:

@@ -7,6 +7,7 @@ the parts of a move that lie in its first and last piece.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import sys
@@ -181,7 +182,9 @@ class Mesh:
         return Mesh, (self.knots, self.jumps, self.fine, self.table)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Mesh) and self.jumps == other.jumps and np.array_equal(self.knots, other.knots)
+        if not isinstance(other, Mesh) or (self.table is None) is not (other.table is None):
+            return False
+        return self.jumps == other.jumps and np.array_equal(self.knots, other.knots)
 
     def __hash__(self) -> int:
         return hash((self.jumps, self.knots.tobytes()))
@@ -193,6 +196,14 @@ class Mesh:
 
             self._tensors = tuple(map(torch.as_tensor, (self.knots, self.digits.astype(np.int64), *(self.table or ()))))
         return self._tensors
+
+    def without_table(self) -> Mesh:
+        """The same for other numbers in the curve: finer, since they may make it steeper."""
+        if self.table is None or 4 * len(self.knots) > MOST_PIECES:
+            return self if self.table is None else Mesh(self.knots, self.jumps, self.fine, None)
+        starts, widths = self.knots[:-1, None], np.diff(self.knots)[:, None]
+        knots = np.append((starts + widths * np.array([0.0, 0.25, 0.5, 0.75])).reshape(-1), self.knots[-1:])
+        return Mesh(np.unique(knots), self.jumps, self.fine, None)
 
     @property
     def heights(self) -> float:
@@ -299,6 +310,18 @@ def _as_numbers(curve: Curve) -> _Numbers | None:
         return numbers if numbers.value(probe).dtype == np.float64 and numbers.slope(probe).size else None
     except Exception:
         return None
+
+
+def prepare(instance: Any) -> None:
+    """Measure all curves without closed forms that something is made of, before a trace needs that."""
+    if isinstance(instance, tuple):
+        for part in instance:
+            prepare(part)
+    elif dataclasses.is_dataclass(instance):
+        if getattr(instance, "is_integrated", bool)():
+            _ = instance.mesh
+        for field in dataclasses.fields(instance):
+            prepare(getattr(instance, field.name))
 
 
 def measure(curve: Curve) -> Mesh:

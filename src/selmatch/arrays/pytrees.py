@@ -40,6 +40,9 @@ def _split(instance: Any) -> tuple[list[tuple[str, Any]], tuple[tuple[str, Any],
     children, static = [], []
     for field in dataclasses.fields(instance):
         (children if field.metadata.get("leaf") else static).append((field.name, getattr(instance, field.name)))
+    mesh = instance.__dict__.get("_mesh")
+    if mesh is not None:  # measured once, for a trace cannot; what its numbers were may change
+        static.append(("_mesh", mesh.without_table() if children else mesh))
     return children, tuple(static)
 
 
