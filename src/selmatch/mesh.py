@@ -168,12 +168,13 @@ class Mesh:
         Integrals between knots; None if the numbers of the curve are arrays, which may change.
     """
 
-    __slots__ = ("_tensors", "digits", "fine", "jumps", "knots", "table")
-
     def __init__(self, knots: np.ndarray, jumps: tuple[Jump, ...], fine: bool, table: Table | None) -> None:
         self.knots, self.jumps, self.fine, self.table = knots, jumps, fine, table
+        #: the sum of the sizes of the jumps
+        self.heights = math.fsum(math.fabs(jump.height) for jump in jumps)
         #: the place of the highest binary digit of each number
-        self.digits = np.maximum(np.frexp(np.arange(2 ** levels(len(knots))))[1] - 1, 0)
+        self.digits = np.maximum(np.frexp(np.arange(2 ** levels(len(knots))))[1] - 1, 0).astype(np.int64)
+        self.layout = Layout.of(knots) if table is None and len(knots) else None
         self._tensors: Any = None
         if "torch" in sys.modules:
             self.tensors()
@@ -189,30 +190,49 @@ class Mesh:
     def __hash__(self) -> int:
         return hash((self.jumps, self.knots.tobytes()))
 
-    def tensors(self) -> Any:
-        """Knots and table as tensors, made before anything is compiled."""
+    def tensors(self) -> tuple[Any, Any, Any, Any]:
+        """Knots, digits, table and layout as tensors, made before anything is compiled."""
         if self._tensors is None:
-            import torch
+            from torch import as_tensor
 
-            self._tensors = tuple(map(torch.as_tensor, (self.knots, self.digits.astype(np.int64), *(self.table or ()))))
+            table = None if self.table is None else Table(*map(as_tensor, self.table))
+            layout = None if self.layout is None else self.layout.mapped(as_tensor, as_tensor)
+            self._tensors = as_tensor(self.knots), as_tensor(self.digits), table, layout
         return self._tensors
 
-    def without_table(self) -> Mesh:
-        """The same for other numbers in the curve: finer, since they may make it steeper."""
-        if self.table is None or 4 * len(self.knots) > MOST_PIECES:
-            return self if self.table is None else Mesh(self.knots, self.jumps, self.fine, None)
-        starts, widths = self.knots[:-1, None], np.diff(self.knots)[:, None]
-        knots = np.append((starts + widths * np.array([0.0, 0.25, 0.5, 0.75])).reshape(-1), self.knots[-1:])
-        return Mesh(np.unique(knots), self.jumps, self.fine, None)
+    def on(self, like: Array) -> tuple[Array, Array, Table | None, Layout | None]:
+        """Knots, digits, table and layout as arrays of the library of ``like``."""
+        space = functions.namespace_of(like)
+        tensors = space.name == "PyTorch"
+        knots, digits, table, layout = self.tensors() if tensors else (self.knots, self.digits, self.table, self.layout)
 
-    @property
-    def heights(self) -> float:
-        """The sum of the sizes of the jumps."""
-        return math.fsum(math.fabs(jump.height) for jump in self.jumps)
+        def number(values: Any) -> Array:
+            return functions.like(values, like)
+
+        def index(values: Any) -> Array:
+            return space.integers(values, like)
+
+        table = None if table is None else Table(*map(number, table))
+        return number(knots), index(digits), table, None if layout is None else layout.mapped(number, index)
+
+    @functools.cached_property
+    def changeable(self) -> Mesh:
+        """The same for other numbers in the curve: finer, since they may make it steeper."""
+        if self.table is None or not len(self.knots):
+            return self
+        return Mesh(_finer(self.knots), self.jumps, self.fine, None)
 
     def without_jumps(self, z: Array, values: Array) -> Array:
         """The values of the curve at z without its jumps."""
         return values - sum(jump.level(z) for jump in self.jumps) if self.jumps else values
+
+
+def _finer(knots: np.ndarray) -> np.ndarray:
+    """Knots for a curve that may become steeper."""
+    if 4 * len(knots) > MOST_PIECES:
+        return knots
+    parts = knots[:-1, None] + np.diff(knots)[:, None] * np.array([0.0, 0.25, 0.5, 0.75])
+    return np.append(parts.reshape(-1), knots[-1:])
 
 
 class Table(NamedTuple):
@@ -250,30 +270,42 @@ def _outwards(count: int) -> list[tuple[np.ndarray, ...]]:
         left = np.zeros(order.shape, dtype=bool)
         left[:, 0] = True
         reached = np.concatenate([below, middles + np.arange(half)], axis=1).reshape(-1)
-        result.append((order, before, left, np.broadcast_to(middles[:, :, None], order.shape), np.argsort(reached)))
+        result.append((order, before, left, np.full_like(order, middles[:, :, None]), np.argsort(reached)))
     return result
 
 
-def padded(knots: np.ndarray) -> np.ndarray:
-    """As many knots as a table has."""
-    return np.append(knots, np.full(2 ** levels(len(knots)) - len(knots), knots[-1]))
+class Layout(NamedTuple):
+    """The pieces of a mesh, as many as a table has: where they start, how wide they are, and what is summed."""
+
+    starts: Array
+    widths: Array
+    levels: Any
+
+    @classmethod
+    def of(cls, knots: np.ndarray) -> Layout:
+        """The layout of pieces between knots; those beyond the last knot are empty."""
+        starts = np.append(knots, np.full(2 ** levels(len(knots)) - len(knots), knots[-1]))
+        return cls(starts, np.append(np.diff(starts), 0.0), _outwards(len(knots)))
+
+    def mapped(self, number: Callable[[Any], Array], index: Callable[[Any], Array]) -> Layout:
+        """The same as arrays of another library."""
+        placed = tuple(tuple(map(index, indices)) for indices in self.levels)
+        return Layout(number(self.starts), number(self.widths), placed)
 
 
-def table_of(knots: np.ndarray, pieces: Panel) -> Table:
-    """The table of the integrals over the pieces that begin at the padded knots."""
-    space, like = functions.namespace_of(pieces.rise), pieces.rise
-    ends = functions.like(padded(knots), like)
-    width = functions.like(np.append(np.diff(padded(knots)), 0.0), like)
+def table_of(layout: Layout, pieces: Panel) -> Table:
+    """The table of the integrals over the pieces of a layout."""
+    space = functions.namespace_of(pieces.rise)
     rows: list[tuple[Array, ...]] = []
-    for indices in _outwards(len(knots)):
-        order, before, left, middle, found = (space.integers(index, like) for index in indices)
-        rise, ahead, behind, missed, wide = (space.take(values, order) for values in (*pieces, width))
-        left, start, centre = left != 0, space.take(ends, order), space.take(ends, middle)
-        distance = where(wide == 0, 0.0 * wide, where(left, centre - (start + wide), start - centre))
+    for order, before, left, middle, found in layout.levels:
+        values = (*pieces, layout.widths, layout.starts)
+        rise, ahead, behind, missed, width, start = (space.take(value, order) for value in values)
+        below, centre = left != 0, space.take(layout.starts, middle)
+        distance = where(width == 0, 0.0 * width, where(below, centre - (start + width), start - centre))
         climbed = space.running_sum(space.take(pieces.rise, before))
-        near = where(left, ahead, behind) + distance * rise
-        far = where(left, behind, ahead) + wide * climbed
-        sums = map(space.running_sum, (rise, near, far, missed * wide))
+        near = where(below, ahead, behind) + distance * rise
+        far = where(below, behind, ahead) + width * climbed
+        sums = map(space.running_sum, (rise, near, far, missed * width))
         rows.append(tuple(space.take(part, found) for part in sums))
     return Table(*(space.stacked(parts) for parts in zip(*rows, strict=True)))
 
@@ -381,10 +413,10 @@ def _measured(curve: Curve, numbers: _Numbers) -> Mesh:
     if not len(knots):
         return Mesh(knots, tuple(jumps), fine, None)
     if not numbers.plain:  # they may change
-        inside = (first >= knots[0]) & (first <= knots[-1])
-        return Mesh(np.unique(np.concatenate([knots, first[inside]])), tuple(jumps), fine, None)
-    count = 2 ** levels(len(knots))
-    table = table_of(knots, Panel(*(np.append(part, np.zeros(count - len(part))) for part in pieces)))
+        return Mesh(_finer(knots), tuple(jumps), fine, None)
+    layout = Layout.of(knots)
+    empty = np.zeros(len(layout.starts) - len(pieces.rise))
+    table = table_of(layout, Panel(*(np.append(part, empty) for part in pieces)))
     return Mesh(knots, tuple(jumps), fine, table)
 
 

@@ -20,7 +20,7 @@ from selmatch import functions
 from selmatch.arrays.dual import Dual
 from selmatch.arrays.namespaces import NumPy
 from selmatch.functions import abs, is_number, maximum, where
-from selmatch.mesh import MOST_PIECES, Mesh, Panel, Table, agreement, joined, padded, panel, precision, table_of
+from selmatch.mesh import MOST_PIECES, Mesh, Panel, Table, agreement, joined, panel, precision, table_of
 
 if TYPE_CHECKING:
     from selmatch.curve import Curve
@@ -178,7 +178,7 @@ def _move(curve: Curve, x: Array, u: Array, xh: Array) -> Move:
 def _through(curve: Curve, mesh: Mesh, x: Array, u: Array, xh: Array, here: Array, there: Array) -> Panel:
     """The integrals over a move that may go through several pieces; ``missed`` is weighted by length over u."""
     space = functions.namespace_of(u)
-    knots, digits, table = _tabulated(curve, mesh, space, u)
+    knots, digits, table = _tabulated(curve, u)
     i, j = space.position(knots, x), space.position(knots, xh)
     together, upwards = i == j, i < j
     leaving = where(upwards, i, i - 1)
@@ -197,19 +197,15 @@ def _through(curve: Curve, mesh: Mesh, x: Array, u: Array, xh: Array, here: Arra
     return whole._replace(missed=functions.quotient(missed, abs(u), 0.0 * u))
 
 
-def _tabulated(curve: Curve, mesh: Mesh, space: Any, like: Array) -> tuple[Array, Array, Table]:
-    """The knots, the highest binary digit of the difference of two of them, and the table."""
-    if space.name == "PyTorch":
-        knots, digits, *parts = mesh.tensors()
-        digits = digits.to(like.device)
-    else:
-        knots, digits, parts = mesh.knots, space.integers(mesh.digits, like), mesh.table or ()
-    if parts:
-        return functions.like(knots, like), digits, Table(*(functions.like(part, like) for part in parts))
-    ends = functions.like(padded(mesh.knots), like)
-    width = functions.like(np.append(np.diff(padded(mesh.knots)), 0.0), like)
-    here, there = (mesh.without_jumps(z, curve(z)) for z in (ends, ends + width))
-    return functions.like(knots, like), digits, table_of(mesh.knots, panel(curve.slope, ends, width, here, there, mesh.heights))
+def _tabulated(curve: Curve, like: Array) -> tuple[Array, Array, Table]:
+    """The knots of a curve, the highest binary digits of numbers, and its table: made now if its numbers may change."""
+    mesh = curve.mesh
+    knots, digits, table, layout = mesh.on(like)
+    if layout is None:
+        return knots, digits, table  # type: ignore[return-value]
+    starts, widths = layout.starts, layout.widths
+    here, there = (mesh.without_jumps(z, curve(z)) for z in (starts, starts + widths))
+    return knots, digits, table_of(layout, panel(curve.slope, starts, widths, here, there, mesh.heights))
 
 
 def _between(

@@ -42,7 +42,7 @@ def _split(instance: Any) -> tuple[list[tuple[str, Any]], tuple[tuple[str, Any],
         (children if field.metadata.get("leaf") else static).append((field.name, getattr(instance, field.name)))
     mesh = instance.__dict__.get("_mesh")
     if mesh is not None:  # measured once, for a trace cannot; what its numbers were may change
-        static.append(("_mesh", mesh.without_table() if children else mesh))
+        static.append(("_mesh", mesh.changeable if children else mesh))
     return children, tuple(static)
 
 
