@@ -127,7 +127,9 @@ def _jump_at(value: Callable[[Array], Array], place: float) -> Jump | None:
     far_below, below, at, above, far_above = value(place + np.array(steps)).tolist()
     height = above - below
     rounding = 1e-12 * (math.fabs(above) + math.fabs(below))
-    if not (math.isfinite(height) and math.fabs(height) > max(rounding, 0.5 * math.fabs(far_above - far_below - height))):
+    if not (
+        math.isfinite(height) and math.fabs(height) > max(rounding, 0.5 * math.fabs(far_above - far_below - height))
+    ):
         return None
     if math.isfinite(at) and 1e-6 < (at - below) / height < 1.0 - 1e-6:
         return Jump(place, height, at - below)
@@ -207,7 +209,10 @@ class Mesh:
         knots, digits, table, layout = self.tensors() if tensors else (self.knots, self.digits, self.table, self.layout)
 
         def number(values: Any) -> Array:
-            return functions.like(values, like)
+            if tensors:
+                return functions.like(values, like)
+            with np.errstate(over="ignore"):
+                return functions.like(values, like)
 
         def index(values: Any) -> Array:
             return space.integers(values, like)
@@ -404,7 +409,12 @@ def _measured(curve: Curve, numbers: _Numbers) -> Mesh:
 
         a, b, pieces, steep, fine = _halved(value, numbers.slope, first, curve, mesh.heights)
         known = {jump.place for jump in jumps}
-        found = [jump for i in steep for jump in [_jump_between(numbers.value, float(a[i]), float(b[i]))] if jump and jump.place not in known]
+        found = [
+            jump
+            for i in steep
+            for jump in [_jump_between(numbers.value, float(a[i]), float(b[i]))]
+            if jump and jump.place not in known
+        ]
         if not found:
             break
         jumps += found[: _MOST_JUMPS - len(jumps)]

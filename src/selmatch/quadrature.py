@@ -30,7 +30,7 @@ Array = Any
 #: relative error that a loss may have, in double and in single precision
 _TOLERANCE, _TOLERANCE_SINGLE = 1e-10, 1e-5
 #: parts into which the moves of one call are cut at most
-_MOST_PARTS = 400_000
+_MOST_PARTS = 200_000
 
 
 class Move(NamedTuple):
@@ -96,6 +96,7 @@ def _remainder_and_difference(curve: Curve, x: Array, u: Array, xh: Array) -> tu
     if hold is None:
         move = _move(curve, x, u, xh)
         return _finished(curve, move, x, u, xh, space), move.gradient
+    _require_a_fine_mesh(curve)
     a, v, b = hold(x), hold(u), hold(xh)
     move = _move(curve, a, v, b)
     loss = _finished(curve, move, a, v, b, space)
@@ -105,6 +106,17 @@ def _remainder_and_difference(curve: Curve, x: Array, u: Array, xh: Array) -> tu
     motion = there * gradient + _tail(curve, b, there) - (xh - x) * (curve(x) - curve(a)) - _tail(curve, a, here)
     climb = _with_derivatives_of(hold(move.gradient), curve(xh) - curve(x), hold)
     return _with_derivatives_of(loss, motion, hold), climb
+
+
+def _require_a_fine_mesh(curve: Curve) -> None:
+    """Refuse, where values cannot be looked at, a curve that the mesh does not follow."""
+    if not curve.mesh.fine and type(curve).primitive is _default_primitive():
+        low, high = curve.window()
+        raise ValueError(
+            f"{type(curve).__name__}: the slope must not change more often than {MOST_PIECES} pieces can follow, "
+            f"got a curve that needs more between {low:g} and {high:g}. Give its antiderivative (write primitive), "
+            "cap it with capped(low, high), or compute the loss with NumPy."
+        )
 
 
 def _tail(curve: Curve, a: Array, w: Array) -> Array:
@@ -125,12 +137,6 @@ def _finished(curve: Curve, move: Move, x: Array, u: Array, xh: Array, space: An
     if type(curve).primitive is not _default_primitive():
         return _from_primitive(curve, where(right, move.loss, math.nan), x, u, xh, space)
     if space is not NumPy:
-        if not curve.mesh.fine:
-            raise ValueError(
-                f"{type(curve).__name__}: the slope must not change more often than {MOST_PIECES} pieces can follow, "
-                f"got a curve that needs more between {curve.window()[0]:g} and {curve.window()[1]:g}. Give its "
-                "antiderivative (write primitive), cap it with capped(low, high), or compute the loss with NumPy."
-            )
         return where(right, move.loss, math.nan)
     if right.all():
         return move.loss
