@@ -731,6 +731,7 @@ class FromLink(Curve):
     def __post_init__(self):
         if not callable(self.function):
             raise TypeError(f"FromLink: function must be callable, got {self.function!r}.")
+        _ = self.mesh  # measured before a trace needs it
 
     def __call__(self, x):
         return apply_formula(self.function, x)
@@ -767,15 +768,14 @@ class FromPrimitive(Curve):
 
     def __post_init__(self):
         keep(self, of=_as_curve("FromPrimitive", self.of))
-        _ = self.breaks and self.joints  # measured before a trace needs them
+        _ = self.mesh  # measured before a trace needs it
 
     @property
     def domain(self):
         return self.of.domain
 
-    @property
-    def breaks(self):
-        return self._breaks_in(self.of)
+    def _found_in(self, formula):
+        return super()._found_in(self.of)
 
     def primitive(self, x):
         return self.of(x)
@@ -807,15 +807,14 @@ class FromScoreTransform(Curve):
 
     def __post_init__(self):
         keep(self, of=_as_curve("FromScoreTransform", self.of))
-        _ = self.breaks and self.joints  # measured before a trace needs them
+        _ = self.mesh  # measured before a trace needs it
 
     @property
     def domain(self):
         return self.of.domain
 
-    @property
-    def breaks(self):
-        return self._breaks_in(self.of)
+    def _found_in(self, formula):
+        return super()._found_in(self.of)
 
     def primitive(self, x):
         return log(self.of(x))

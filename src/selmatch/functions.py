@@ -25,7 +25,7 @@ __all__ = [
     "half_exponentials", "helper", "hyperbolic", "hypot1", "isfinite", "k_scaled", "layer_sum", "like", "log",
     "log1p", "log_ratio", "logit", "maximum", "minimum", "mirror", "namespace_of", "not_negative", "omega", "phi",
     "positive_part", "power", "psi", "psi_series", "quotient", "reciprocal", "register", "row_max", "row_sum",
-    "scaled_expm1", "scaled_phi", "side", "sigmoid", "sigmoid_times", "sign", "sin", "sinh", "softplus", "sqrt",
+    "scaled_expm1", "scaled_phi", "sech_squared", "side", "sigmoid", "sigmoid_times", "sign", "sin", "sinh", "softplus", "sqrt",
     "square", "tan", "tanh", "where", "within", "xlogy",
 ]  # fmt: skip
 
@@ -142,7 +142,10 @@ def apply_formula(function: Any, x: Array) -> Array:
     try:
         return function(x)
     except (AttributeError, RuntimeError, TypeError, ValueError) as error:
-        what, kinds = str(error), {type(x).__name__, type(getattr(x, "value", x)).__name__, "ambiguous"}
+        what, kinds = (
+            str(error),
+            {type(x).__name__, type(getattr(x, "value", x)).__name__, "ambiguous", "Python scalars"},
+        )
         if what.startswith(_FORMULA) or not any(kind in what for kind in kinds):
             raise
         raise TypeError(
@@ -348,6 +351,13 @@ def sigmoid_times(x: Array, factor: Array) -> Array:
 def softplus(x: Array) -> Array:
     """``log(1 + e^x)``."""
     return positive_part(x) + log1p(exp(fold(x)))
+
+
+@_special
+def sech_squared(x: Array) -> Array:
+    """``1 / cosh(x)^2``, the slope of tanh, also where cosh would overflow."""
+    e = exp(fold(x))
+    return square(2.0 * e / (1.0 + e * e))
 
 
 @_special

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from selmatch import functions
+from selmatch import functions, mesh
 from selmatch.algebra import require_curve
 from selmatch.arrays import pytrees
 from selmatch.arrays.namespaces import NumPy
@@ -270,6 +270,7 @@ class MatchingLoss(Loss):
             checked = _require_links(self.potential)
             if checked is not None:
                 keep(self, _checked=checked)
+        mesh.prepare(self.potential)
 
     def __repr__(self) -> str:
         return f"MatchingLoss({self.potential!r}{'' if self.check else ', check=False'})"
@@ -578,7 +579,6 @@ def _searched(curve: Curve) -> Certificate | None:
         remedy = scalar_loss_with(curve)
         remedy = f" As a scaling: {remedy}." if remedy else ""
         raise ValueError(f"MatchingLoss: {curve!r} is not non-decreasing, so it is no link.{remedy}")
-    _ = curve.breaks  # found before a trace needs them
     found = certify.convex(curve, usual_scores(curve), effort=quickly())
     if isinstance(found, certify.Refuted):
         raise ValueError(f"MatchingLoss: {curve!r} must not decrease, got {found.witness}, so it is no link.")
@@ -623,6 +623,7 @@ class CrossEntropy(Loss):
         composite = isinstance(self.potential, (CompositeSigmoid, CompositeSoftmax))
         if not composite and plain_sigmoid(self.potential) is None:
             raise TypeError(f"CrossEntropy: the potential must be composite or a Sigmoid, got {self.potential!r}.")
+        mesh.prepare(self.potential)
 
     @property
     def _of_link(self) -> bool:

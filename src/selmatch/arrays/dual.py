@@ -109,9 +109,10 @@ def _chain(name: str, derivative: Any) -> Any:
 def _chosen(condition: Array, a: Any, b: Any) -> Dual:
     """A choice that does not jump where the condition changes."""
     (va, ta), (vb, tb) = _parts(a), _parts(b)
-    like = va if f.is_number(vb) else vb
-    zero = 0.0 if f.is_number(like) else 0.0 * like
-    return Dual(f.where(condition, va, vb), f.where(condition, ta + zero, tb + zero))
+    if f.is_number(ta) and f.is_number(tb):  # not of infinite values: that would be NaN
+        like = va if f.is_number(vb) else vb
+        ta = ta if f.is_number(like) else ta + 0.0 * like
+    return Dual(f.where(condition, va, vb), f.where(condition, ta, tb))
 
 
 def _jump(condition: Array) -> Any:
@@ -127,7 +128,7 @@ class DualNamespace:
     wraps_any = True  # of dual numbers and ranges the former hold the latter
 
     exp = _chain("exp", lambda x, y: y)
-    expm1 = _chain("expm1", lambda x, y: y + 1.0)
+    expm1 = _chain("expm1", lambda x, y: f.exp(x))
     log = _chain("log", lambda x, y: f.reciprocal(x))
     log1p = _chain("log1p", lambda x, y: f.reciprocal(1.0 + x))
     sqrt = _chain("sqrt", lambda x, y: 0.5 * f.reciprocal(y))
@@ -137,7 +138,7 @@ class DualNamespace:
     tan = _chain("tan", lambda x, y: 1.0 + f.square(y))
     sinh = _chain("sinh", lambda x, y: f.cosh(x))
     cosh = _chain("cosh", lambda x, y: f.sinh(x))
-    tanh = _chain("tanh", lambda x, y: 1.0 / f.square(f.cosh(x)))
+    tanh = _chain("tanh", lambda x, y: f.sech_squared(x))
     arcsin = _chain("arcsin", lambda x, y: f.reciprocal(f.sqrt((1.0 - x) * (1.0 + x))))
     arctan = _chain("arctan", lambda x, y: 1.0 / (1.0 + f.square(x)))
     arcsinh = _chain("arcsinh", lambda x, y: 1.0 / f.hypot1(x))
@@ -190,7 +191,8 @@ class DualNamespace:
     @staticmethod
     def arctan2(y: Any, x: Any) -> Dual:
         (vy, ty), (vx, tx) = _parts(y), _parts(x)
-        return Dual(f.arctan2(vy, vx), (ty * vx - tx * vy) / (f.square(vx) + f.square(vy)))
+        square = f.square(vx) + f.square(vy)
+        return Dual(f.arctan2(vy, vx), ty * (vx / square) - tx * (vy / square))
 
     @staticmethod
     def power(x: Any, d: Any) -> Dual:

@@ -38,23 +38,8 @@ def _register(cls: type) -> None:
         _registered.add(cls)
 
 
-class _Measured:
-    """What a curve with numbers to train has measured of itself; as part of a structure equal to any other."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Measured)
-
-    def __hash__(self) -> int:
-        return 0
-
-
 #: what a curve keeps beside its fields once it has looked at itself
-_MEASURED = ("_breaks", "_joints")
+_MEASURED = ("_landmarks", "_mesh")
 
 
 def attributes(instance: Any) -> dict[str, Any]:
@@ -68,10 +53,11 @@ def _split(instance: Any) -> tuple[list[tuple[str, Any]], tuple[tuple[str, Any],
     leaves, found = leaf_names(type(instance)), attributes(instance)
     children = [(name, getattr(instance, name)) for name in leaves]
     static = [(name, value) for name, value in found.items() if name not in leaves]
-    if declared_numbers(type(instance)):
-        if has_plain_numbers(instance):
-            _ = instance.breaks and instance.joints  # copies with other numbers cannot measure themselves
-        static += [(name, _Measured(vars(instance).get(name))) for name in _MEASURED]
+    mesh = vars(instance).get("_mesh")
+    if mesh is None and declared_numbers(type(instance)) and instance.is_integrated() and has_plain_numbers(instance):
+        mesh = instance.mesh  # copies with other numbers cannot measure themselves
+    if mesh is not None:
+        static.append(("_mesh", mesh.changeable if children else mesh))
     return children, tuple(static)
 
 
@@ -94,8 +80,5 @@ def rebuild(cls: type, structure: Any, values: Any) -> Any:
     names, static = structure
     instance = object.__new__(cls)
     for name, value in (*zip(names, values, strict=True), *static):
-        if not isinstance(value, _Measured):
-            object.__setattr__(instance, name, value)
-        elif value.value is not None:
-            object.__setattr__(instance, name, value.value)
+        object.__setattr__(instance, name, value)
     return instance
