@@ -34,7 +34,7 @@ _MOST_PARTS = 200_000
 
 
 class Move(NamedTuple):
-    """The loss of a move, its gradient, and a bound of the loss's error beyond rounding, with what it is relative to."""
+    """The loss of a move, its gradient, a bound of the loss's error beyond rounding, and what that is relative to."""
 
     loss: Array
     gradient: Array
@@ -283,10 +283,11 @@ def _looked_closer(curve: Curve, x: np.ndarray, u: np.ndarray, xh: np.ndarray) -
     bad = ~(doubt <= 1e-9 * np.abs(loss)) & (u != 0)
     if bad.any():
         i = int(np.flatnonzero(bad)[0])
+        error = doubt[i] / np.abs(loss[i]) if loss[i] else math.inf
         warnings.warn(
-            f"{type(curve).__name__}: the loss from {x[i]:g} to {xh[i]:g} is not known to a relative error of 1e-9, but "
-            f"to {doubt[i] / np.abs(loss[i]) if loss[i] else math.inf:.1g} (estimated): the curve changes too quickly. "
-            "Give its antiderivative (write primitive), or use shorter moves.",
+            f"{type(curve).__name__}: the loss from {x[i]:g} to {xh[i]:g} is not known to a relative error of 1e-9, "
+            f"but to {error:.1g} (estimated): the curve changes too quickly. Give its antiderivative (write primitive), "
+            "or use shorter moves.",
             RuntimeWarning,
             stacklevel=2,
         )
