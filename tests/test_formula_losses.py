@@ -89,7 +89,9 @@ def spread(formula, count=24):
     """Pairs of scores about all steps of a formula: short and long moves."""
     rng = np.random.default_rng(0)
     steps = [formula.steps[i] for i in rng.integers(len(formula.steps), size=2 * count)]
-    scores = np.array([step.centre + step.width * t for step, t in zip(steps, rng.normal(size=2 * count) * 2.0)])
+    scores = np.array(
+        [step.centre + step.width * t for step, t in zip(steps, 2.0 * rng.normal(size=2 * count), strict=True)]
+    )
     scores[::4] = rng.uniform(-6.0, 6.0, size=len(scores[::4]))
     s, s_hat = scores[:count], scores[count:].copy()
     s_hat[::3] = s[::3] + 1e-3 * rng.normal(size=len(s[::3])) * np.array([step.width for step in steps[:count:3]])

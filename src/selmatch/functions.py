@@ -25,8 +25,8 @@ __all__ = [
     "half_exponentials", "helper", "hyperbolic", "hypot1", "isfinite", "k_scaled", "layer_sum", "like", "log",
     "log1p", "log_ratio", "logit", "maximum", "minimum", "mirror", "namespace_of", "not_negative", "omega", "phi",
     "positive_part", "power", "psi", "psi_series", "quotient", "reciprocal", "register", "row_max", "row_sum",
-    "scaled_expm1", "scaled_phi", "sech_squared", "side", "sigmoid", "sigmoid_times", "sign", "sin", "sinh", "softplus", "sqrt",
-    "square", "tan", "tanh", "where", "within", "xlogy",
+    "scaled_expm1", "scaled_phi", "sech_squared", "side", "sigmoid", "sigmoid_times", "sign", "sin", "sinh",
+    "softplus", "sqrt", "square", "tan", "tanh", "where", "within", "xlogy",
 ]  # fmt: skip
 
 Array = Any

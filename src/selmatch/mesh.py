@@ -248,10 +248,10 @@ class Table(NamedTuple):
     other end, and what the nodes have missed.
     """
 
-    rise: np.ndarray
-    near: np.ndarray
-    far: np.ndarray
-    missed: np.ndarray
+    rise: Array
+    near: Array
+    far: Array
+    missed: Array
 
 
 def levels(count: int) -> int:
@@ -356,7 +356,7 @@ def prepare(instance: Any) -> None:
             prepare(part)
     elif dataclasses.is_dataclass(instance):
         if getattr(instance, "is_integrated", bool)():
-            _ = instance.mesh
+            _ = instance.mesh  # type: ignore[attr-defined]
         for field in dataclasses.fields(instance):
             prepare(getattr(instance, field.name))
 
@@ -401,7 +401,7 @@ def _first_knots(curve: Curve) -> np.ndarray:
 def _measured(curve: Curve, numbers: _Numbers) -> Mesh:
     jumps = [jump for place in curve.breaks if (jump := _jump_at(numbers.value, place)) is not None]
     first = np.unique(np.append(_first_knots(curve), [jump.place for jump in jumps]))
-    for _ in range(_MOST_JUMPS):
+    while True:
         mesh = Mesh(np.zeros(0), tuple(jumps), True, None)
 
         def value(z: np.ndarray, mesh: Mesh = mesh) -> np.ndarray:
@@ -409,16 +409,13 @@ def _measured(curve: Curve, numbers: _Numbers) -> Mesh:
 
         a, b, pieces, steep, fine = _halved(value, numbers.slope, first, curve, mesh.heights)
         known = {jump.place for jump in jumps}
-        found = [
-            jump
-            for i in steep
-            for jump in [_jump_between(numbers.value, float(a[i]), float(b[i]))]
-            if jump and jump.place not in known
-        ]
-        if not found:
+        pairs = [(float(a[i]), float(b[i])) for i in steep] if len(jumps) < _MOST_JUMPS else []
+        found = [_jump_between(numbers.value, *pair) for pair in pairs]
+        new = [jump for jump in found if jump is not None and jump.place not in known]
+        if not new:
             break
-        jumps += found[: _MOST_JUMPS - len(jumps)]
-        first = np.unique(np.append(first, [jump.place for jump in found]))
+        jumps += new
+        first = np.unique(np.append(first, [jump.place for jump in new]))
     knots = np.append(a, b[-1:])
     if not len(knots):
         return Mesh(knots, tuple(jumps), fine, None)
