@@ -24,7 +24,7 @@ __all__ = [
     "abs", "arcsin", "arcsinh", "arctan", "arctan2", "cos", "cosh", "end", "exp", "expm1", "fold",
     "half_exponentials", "helper", "hyperbolic", "hypot1", "isfinite", "k_scaled", "layer_sum", "like", "log",
     "log1p", "log_ratio", "logit", "maximum", "minimum", "mirror", "namespace_of", "not_negative", "omega", "phi",
-    "positive_part", "power", "psi", "psi_series", "quotient", "reciprocal", "register", "row_max", "row_sum",
+    "positive_part", "power", "psi", "psi_series", "quotient", "reciprocal", "register", "rounded_once", "row_max", "row_sum",
     "scaled_expm1", "scaled_phi", "side", "sigmoid", "sigmoid_times", "sign", "sin", "sinh", "softplus", "sqrt",
     "square", "tan", "tanh", "where", "within", "xlogy",
 ]  # fmt: skip
@@ -275,6 +275,12 @@ def layer_sum(x: Array) -> Array:
 def row_max(x: Array) -> Array:
     """Maximum over the last axis, which is kept."""
     return namespace_of(x).row_max(x)
+
+
+def rounded_once(x: Array) -> Array:
+    """x itself, which no compiler may compute again in another place, with another rounding error."""
+    own = getattr(namespace_of(x), "rounded_once", None)
+    return x if own is None else own(x)
 
 
 def like(values: Any, x: Array) -> Array:

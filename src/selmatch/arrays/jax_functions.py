@@ -16,6 +16,7 @@ class Jax:
     abs = staticmethod(jnp.abs)
     where = staticmethod(jnp.where)
     xlogy = staticmethod(jax.scipy.special.xlogy)
+    rounded_once = staticmethod(jax.lax.optimization_barrier)
 
     # at a bound that is a number the derivative is 1, as in torch.clamp, where jnp.minimum has 1/2
     @staticmethod
