@@ -25,6 +25,7 @@ from selmatch.functions import (
     minimum,
     namespace_of,
     not_negative,
+    overflowing,
     rounded_once,
     row_max,
     row_sum,
@@ -168,8 +169,13 @@ class CompositeSigmoid(Curve):
         """The loss as ranking part (Kullback-Leibler divergence of p) and region part (divergence of Q)."""
         xh = end(x, u, xh)
         y = self.logit(x)
-        ranking = self.gamma * Sigmoid().remainder(y, self.scaling.increment(x, u, xh) / self.gamma, self.logit(xh))
-        return ranking, sigmoid_times(y, self.scaling.remainder(x, u, xh))
+        ranking = Sigmoid().remainder(y, self._logit_move(x, u, xh, y), self.logit(xh))
+        region = sigmoid_times(y, self.scaling.remainder(x, u, xh))
+        return self.gamma * overflowing(ranking, u, math.inf), overflowing(region, u, math.inf)
+
+    def _logit_move(self, x: Array, u: Array, xh: Array, y: Array) -> Array:
+        """The move of Q / gamma from y; any long one from where p is 0 or 1 whatever comes, and Q may be infinite."""
+        return where(abs(y) < _CERTAIN, self.scaling.increment(x, u, xh) / self.gamma, _LONG)
 
     def remainder(self, x, u, xh=None):
         xh = end(x, u, xh)
@@ -189,7 +195,7 @@ class CompositeSigmoid(Curve):
     def _product_move(self, x: Array, u: Array, xh: Array, q: Array, qh: Array, e: Array) -> Array:
         """qh p(xh) - q p(x) for a factor that moves by e from q to qh."""
         y, yh = self.logit(x), self.logit(xh)
-        v = self.scaling.increment(x, u, xh) / self.gamma
+        v = self._logit_move(x, u, xh, y)
         lean = expm1(within(v, 1.0)) * sigmoid(-yh)  # p(xh) / p(x) - 1
         close = sigmoid_times(y, e + qh * lean)
         # two ways to split the difference of a product; the one with the smaller terms cancels less
@@ -197,7 +203,7 @@ class CompositeSigmoid(Curve):
         early, late = (sigmoid(y) * e, qh * move), (sigmoid(yh) * e, q * move)
         first = abs(early[0]) + abs(early[1]) <= abs(late[0]) + abs(late[1])
         split = where(first, early[0] + early[1], late[0] + late[1])
-        rare = (y < 0) & (yh < 0)  # where p may be too small to be formed
+        rare = (y < 0) & ((yh < 0) | (y < -_CERTAIN))  # where p may be too small to be formed
         far = where(rare, sigmoid_times(yh, qh) - sigmoid_times(y, q), split)
         return where(abs(v) <= 1.0, close, far)
 
@@ -212,6 +218,11 @@ class CompositeSigmoid(Curve):
         q = self.scaling(xh)
         return self._product_move(x, u, xh, q, q, 0.0 * q)
 
+
+#: log-odds beyond which a probability is 0 or 1 in any precision
+_CERTAIN = 1e30
+#: a move of log-odds that is not short
+_LONG = 2.0
 
 # ------------------------------------------------------------------------------------------------------ many classes
 

@@ -47,6 +47,10 @@ class Loss:
     def _both(self, x: Array, u: Array, xh: Array, present: Array) -> tuple[Array, Array]:
         return self._rows(x, u, xh, present), self._gradient(x, u, xh, present)
 
+    def _hessian_product(self, xh: Array, v: Array, present: Array) -> Array:
+        """The Hessian at xh times v, where it does not depend on the observed scores and is known; else None."""
+        return None
+
     def _prepare(self, *arguments: Any, method: str = "") -> Batch:
         who = type(self).__name__ + method
         return prepare(who, self.potential or Anywhere, *arguments, vector=self.vector)
@@ -88,8 +92,15 @@ class Loss:
             ``reduction="none"`` returns the dtype of s_hat, sums and means have at least single precision.
         """
         batch = self._prepare(s_hat, s, where, weights, reduction, num_items)
+        return batch.reduced(self._losses(batch))
+
+    def _losses(self, batch: Batch) -> Array:
+        """The loss of each row; libraries that differentiate take its gradient from :meth:`_gradient`."""
+        own = getattr(batch.space, "losses", None)
+        if own is not None:
+            return own(self, batch.s, batch.s_hat, batch.present)
         (value,) = batch.evaluate(lambda *move: (self._rows(*move),))
-        return batch.reduced(value)
+        return value
 
     def save(self, path: Any) -> None:
         """Write the loss to a file that people can read and :func:`selmatch.load` understands: .toml or .json."""
@@ -278,6 +289,11 @@ class MatchingLoss(Loss):
 
     def _both(self, x, u, xh, present):
         return self.potential.remainder_and_difference(x, u, xh, **self._options(present))
+
+    def _hessian_product(self, xh, v, present):
+        if isinstance(self.potential, PerLabel):
+            return None
+        return self.potential.hvp(xh, v, **self._options(present))
 
     def parts(
         self,

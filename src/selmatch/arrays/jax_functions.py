@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from selmatch.arrays import pytrees
+from selmatch.arrays.jax_rows import Matching, rows
 from selmatch.arrays.namespaces import SAME_NAME, STANDARD_NAME, copy_names, is_number
 
 
@@ -48,6 +50,11 @@ class Jax:
     @staticmethod
     def double(x):
         return x.astype(jnp.float64) if jax.config.read("jax_enable_x64") else x
+
+    @staticmethod
+    def falling(value, x):
+        at_end = x == 0
+        return jnp.where(at_end, value - jnp.sqrt(jnp.where(at_end, x, 1.0)), value)
 
     @staticmethod
     def row_sum(x):
@@ -128,6 +135,13 @@ class Jax:
     @staticmethod
     def mean(x):
         return jnp.mean(x)
+
+    @staticmethod
+    def losses(loss, s, s_hat, present):
+        """The loss of each row, with derivatives in closed form but for curves of the user, which may hide numbers."""
+        if pytrees.is_built_in(loss):
+            return rows(Matching, loss, s, s_hat, present)
+        return loss._rows(s, s_hat - s, s_hat, present)
 
     @staticmethod
     def adopt(x):
