@@ -30,6 +30,7 @@ from selmatch.functions import (
     row_max,
     row_sum,
     scaled_phi,
+    side,
     sigmoid,
     sigmoid_times,
     softplus,
@@ -190,7 +191,8 @@ class CompositeSigmoid(Curve):
 
     def difference(self, x, u, xh=None):
         xh = end(x, u, xh)
-        return self._product_move(x, u, xh, self.scaling(x), self.scaling(xh), self.scaling.difference(x, u, xh))
+        move = self._product_move(x, u, xh, self.scaling(x), self.scaling(xh), self.scaling.difference(x, u, xh))
+        return overflowing(move, u, math.inf * side(u))
 
     def _product_move(self, x: Array, u: Array, xh: Array, q: Array, qh: Array, e: Array) -> Array:
         """qh p(xh) - q p(x) for a factor that moves by e from q to qh."""
@@ -356,7 +358,7 @@ class CompositeSoftmax:
         top = row_max(level)
         if self.anchor is not None:
             top = maximum(top, self.anchor)
-        beyond = where(abs(top) < math.inf, math.nan, top)  # infinite leaders share the row
+        beyond = where(abs(top) < math.inf, math.inf, top)  # infinite leaders share the row
         gap = where(level == beyond, 0.0, level - top)
         half = 0.5 * gap / self.gamma
         if present is None:
@@ -448,8 +450,9 @@ class CompositeSoftmax:
         direct = (rows_h.height - rows.height) - rise
         fits = (excess >= 0.0) & (excess < _LARGE)
         kl = where(fits, log1p(where(fits, excess, 0.0)), direct / self.gamma)
-        beyond = (abs(rows.height) == math.inf) | (abs(rows_h.height) == math.inf)
-        ranking = where(beyond, math.inf, where(fits, self.gamma * kl, direct))
+        ranking = where(fits, self.gamma * kl, direct)
+        known = (rows.height == rows.height) & (rows_h.height == rows_h.height)
+        ranking = where((ranking > -math.inf) | ~known, ranking, math.inf)  # too large for the dtype
         lean = w - kl
         near = (abs(lean) <= 1.0) & (abs(w) <= _FAR)
         return _Divergence(rows, rows_h, ranking, rest, functions.where(near, lean, 0.0), near)
@@ -511,7 +514,7 @@ class _Divergence(NamedTuple):
         here, there = self.rows.times(q), self.rows_h.times(qh)
         # of two infinite products the factors tell the difference
         far = where((abs(here) < math.inf) | (abs(there) < math.inf), there - here, self.rows.times(e))
-        return where(self.near, self.rows.times(e + qh * expm1(self.lean)), far)
+        return where(self.near & (abs(qh) < math.inf), self.rows.times(e + qh * expm1(self.lean)), far)
 
 
 #: moves of log-scores that may be added to a logarithm of a probability

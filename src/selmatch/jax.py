@@ -20,10 +20,9 @@ try:
 except ImportError as error:
     raise ImportError('selmatch.jax needs JAX. Install it with: pip install "selmatch[jax]".') from error
 
-from selmatch import conjugates, functions
-from selmatch.arrays.jax_rows import rows
+from selmatch import functions
 from selmatch.arrays.namespaces import is_number
-from selmatch.losses import Loss, loss_of
+from selmatch.losses import Loss, OfScores, OfTargets, OfTargetsAlone, loss_of
 
 __all__ = ["fenchel_young_loss", "matching_loss", "trainable"]
 
@@ -85,7 +84,7 @@ def matching_loss(
     predictions, targets, where = _arranged(who, loss, predictions, targets, axis, where)
     loss = _in_precision_of((predictions, targets), loss)
     batch = loss._prepare(predictions, targets, where, weights, reduction, num_items)
-    return batch.reduced(loss._losses(batch))
+    return batch.reduced(loss._losses(batch, OfScores))
 
 
 def fenchel_young_loss(
@@ -130,8 +129,7 @@ def fenchel_young_loss(
     predictions, targets, where = _arranged(who, loss, predictions, targets, axis, where)
     loss = _in_precision_of((predictions, targets), loss)
     batch = loss._prepare_targets(".fenchel_young", predictions, targets, where, weights, reduction, num_items)
-    kind = _FenchelYoung if conjugate else _WithoutConjugate
-    return batch.reduced(rows(kind, loss, batch.s, batch.s_hat, batch.present))
+    return batch.reduced(loss._losses(batch, OfTargets if conjugate else OfTargetsAlone))
 
 
 #: parameters that are learned as logarithms, so that no step makes them negative
@@ -251,28 +249,3 @@ def _in_precision_of(scores: tuple[Array, Array], loss: Any) -> Any:
     """A loss whose learned parameters neither widen nor narrow what is computed from the scores."""
     dtype = _wide(*scores)
     return jax.tree.map(lambda leaf: leaf if is_number(leaf) else jnp.asarray(leaf, dtype=dtype), loss)
-
-
-# ------------------------------------------------------------------------------------------------------------ targets
-
-
-class _FenchelYoung:
-    """Losses of rows for targets y that are link values and predictions xh, and their gradients."""
-
-    value = staticmethod(conjugates.fenchel_young)
-
-    @classmethod
-    def rows(cls, loss: Any, y: Array, xh: Array, present: Array | None) -> Array:
-        return cls.value(loss.potential, xh, y, present)
-
-    @staticmethod
-    def gradient(loss: Any, y: Array, xh: Array, present: Array | None) -> Array:
-        return loss.fenchel_young_grad(xh, y, where=present)
-
-    @classmethod
-    def both(cls, loss: Any, y: Array, xh: Array, present: Array | None) -> tuple[Array, Array]:
-        return cls.rows(loss, y, xh, present), cls.gradient(loss, y, xh, present)
-
-
-class _WithoutConjugate(_FenchelYoung):
-    value = staticmethod(conjugates.without_conjugate)

@@ -8,7 +8,7 @@ import numpy as np
 from jax.core import Tracer
 
 from selmatch.arrays import pytrees
-from selmatch.arrays.jax_rows import Matching, rows
+from selmatch.arrays.jax_rows import rows
 from selmatch.arrays.namespaces import SAME_NAME, STANDARD_NAME, copy_names, is_number
 
 
@@ -137,11 +137,11 @@ class Jax:
         return jnp.mean(x)
 
     @staticmethod
-    def losses(loss, s, s_hat, present):
+    def losses(kind, loss, s, s_hat, present):
         """The loss of each row, with derivatives in closed form but for curves of the user, which may hide numbers."""
         if pytrees.is_built_in(loss):
-            return rows(Matching, loss, s, s_hat, present)
-        return loss._rows(s, s_hat - s, s_hat, present)
+            return rows(kind, loss, s, s_hat, present)
+        return kind.rows(loss, s, s_hat - s, s_hat, present)
 
     @staticmethod
     def adopt(x):

@@ -14,23 +14,7 @@ from selmatch.arrays.namespaces import is_number
 Array = Any
 
 
-class Matching:
-    """Losses of rows for observed scores x and predictions xh, and their gradients."""
-
-    @staticmethod
-    def rows(loss: Any, x: Array, xh: Array, present: Array | None) -> Array:
-        return loss._rows(x, xh - x, xh, present)
-
-    @staticmethod
-    def gradient(loss: Any, x: Array, xh: Array, present: Array | None) -> Array:
-        return loss._gradient(x, xh - x, xh, present)
-
-    @staticmethod
-    def both(loss: Any, x: Array, xh: Array, present: Array | None) -> tuple[Array, Array]:
-        return loss._both(x, xh - x, xh, present)
-
-
-def rows(kind: type, loss: Any, x: Array, xh: Array, present: Array | None) -> Array:
+def rows(kind: Any, loss: Any, x: Array, xh: Array, present: Array | None) -> Array:
     """Losses of the rows, whose derivatives are the gradient and the Hessian product that the loss has in closed form.
 
     Parameters that are plain numbers stay so; the others are arguments, through which derivatives of the formula flow,
@@ -44,16 +28,16 @@ def rows(kind: type, loss: Any, x: Array, xh: Array, present: Array | None) -> A
         return jax.tree.unflatten(structure, [next(rest) if leaf is None else leaf for leaf in numbers])
 
     def plain_rows(arrays, xh, present):
-        return kind.rows(loss_with(arrays[1:]), arrays[0], xh, present)
+        return kind.rows(loss_with(arrays[1:]), arrays[0], xh - arrays[0], xh, present)
 
     def plain_gradient(arrays, xh, present):
-        return kind.gradient(loss_with(arrays[1:]), arrays[0], xh, present)
+        return kind.gradient(loss_with(arrays[1:]), arrays[0], xh - arrays[0], xh, present)
 
     losses = jax.custom_jvp(plain_rows)
 
     @jax.custom_jvp
     def rows_and_gradient(arrays, xh, present):
-        return kind.both(loss_with(arrays[1:]), arrays[0], xh, present)
+        return kind.both(loss_with(arrays[1:]), arrays[0], xh - arrays[0], xh, present)
 
     def rise(gradient, step):
         return jnp.sum(gradient * step, axis=-1) if loss.vector else gradient * step

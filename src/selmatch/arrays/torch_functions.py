@@ -164,13 +164,13 @@ class Torch:
         return torch.mean(x)
 
     @staticmethod
-    def losses(loss, s, s_hat, present):
+    def losses(kind, loss, s, s_hat, present):
         """The loss of each row. Where only predictions are differentiated, backwards, the gradient is the closed form;
         trained numbers of the loss, curves of the user and forward mode take the derivatives of the formula."""
         if torch.is_grad_enabled() and s_hat.requires_grad and not s.requires_grad and not _forward_mode():
             if pytrees.is_built_in(loss) and not any(map(_requires_grad, pytrees.numbers(loss))):
-                return _Losses.apply(s_hat, s, present, loss)[0]
-        return loss._rows(s, s_hat - s, s_hat, present)
+                return _Losses.apply(s_hat, s, present, kind, loss)[0]
+        return kind.rows(loss, s, s_hat - s, s_hat, present)
 
     @staticmethod
     def row_any(x):
@@ -212,12 +212,12 @@ class _Losses(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(s_hat, s, present, loss) -> Any:  # type: ignore[override]
-        return loss._both(s, s_hat - s, s_hat, present)
+    def forward(s_hat, s, present, kind, loss) -> Any:  # type: ignore[override]
+        return kind.both(loss, s, s_hat - s, s_hat, present)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        *arrays, ctx.loss = inputs
+        *arrays, ctx.kind, ctx.loss = inputs
         ctx.mark_non_differentiable(output[1])
         ctx.save_for_backward(*arrays, output[1])
 
@@ -225,10 +225,10 @@ class _Losses(torch.autograd.Function):
     def backward(ctx: Any, *cotangents: Any) -> Any:  # type: ignore[override]
         s_hat, s, present, gradient = ctx.saved_tensors
         if torch.is_grad_enabled():
-            gradient = ctx.loss._gradient(s, s_hat - s, s_hat, present)
+            gradient = ctx.kind.gradient(ctx.loss, s, s_hat - s, s_hat, present)
         factor = cotangents[0].unsqueeze(-1) if ctx.loss.vector else cotangents[0]
         # rows without weight have no gradient, also where their own is infinite
-        return torch.where(factor == 0, 0.0, factor * gradient), None, None, None
+        return torch.where(factor == 0, 0.0, factor * gradient), None, None, None, None
 
 
 copy_names(Torch, torch, {**{name: name for name in SAME_NAME}, **standard_names("arctan2")})
