@@ -360,12 +360,12 @@ class CompositeSoftmax:
             top = maximum(top, self.anchor)
         beyond = where(abs(top) < math.inf, math.inf, top)  # infinite leaders share the row
         gap = where(level == beyond, 0.0, level - top)
-        half = 0.5 * gap / self.gamma
-        if present is None:
-            root = exp(half)
-        else:
+        if present is not None:
             top = where(top > -math.inf, top, 0.0)  # nobody is present
-            gap, root = where(present, gap, 0.0), where(present, exp(where(present, half, 0.0)), 0.0)
+            gap = where(present, gap, 0.0)
+        root = exp(0.5 * gap / self.gamma)
+        if present is not None:
+            root = where(present, root, 0.0)
         total = row_sum(root * root)
         fixed = 0.0 * total if self.anchor is None else exp((self.anchor - top) / self.gamma)
         total = total + fixed
