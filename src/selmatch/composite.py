@@ -22,11 +22,15 @@ from selmatch.functions import (
     log,
     log1p,
     maximum,
+    minimum,
     namespace_of,
     not_negative,
+    overflowing,
+    rounded_once,
     row_max,
     row_sum,
     scaled_phi,
+    side,
     sigmoid,
     sigmoid_times,
     softplus,
@@ -169,8 +173,13 @@ class CompositeSigmoid(Curve):
         """The loss as ranking part (Kullback-Leibler divergence of p) and region part (divergence of Q)."""
         xh = end(x, u, xh)
         y = self.logit(x)
-        ranking = self.gamma * Sigmoid().remainder(y, self.scaling.increment(x, u, xh) / self.gamma, self.logit(xh))
-        return ranking, sigmoid_times(y, self.scaling.remainder(x, u, xh))
+        ranking = Sigmoid().remainder(y, self._logit_move(x, u, xh, y), self.logit(xh))
+        region = sigmoid_times(y, self.scaling.remainder(x, u, xh))
+        return self.gamma * overflowing(ranking, u, math.inf), overflowing(region, u, math.inf)
+
+    def _logit_move(self, x: Array, u: Array, xh: Array, y: Array) -> Array:
+        """The move of Q / gamma from y; any long one from where p is 0 or 1 whatever comes, and Q may be infinite."""
+        return where(abs(y) < _CERTAIN, self.scaling.increment(x, u, xh) / self.gamma, _LONG)
 
     def remainder(self, x, u, xh=None):
         xh = end(x, u, xh)
@@ -185,12 +194,13 @@ class CompositeSigmoid(Curve):
 
     def difference(self, x, u, xh=None):
         xh = end(x, u, xh)
-        return self._product_move(x, u, xh, self.scaling(x), self.scaling(xh), self.scaling.difference(x, u, xh))
+        move = self._product_move(x, u, xh, self.scaling(x), self.scaling(xh), self.scaling.difference(x, u, xh))
+        return overflowing(move, u, math.inf * side(u))
 
     def _product_move(self, x: Array, u: Array, xh: Array, q: Array, qh: Array, e: Array) -> Array:
         """qh p(xh) - q p(x) for a factor that moves by e from q to qh."""
         y, yh = self.logit(x), self.logit(xh)
-        v = self.scaling.increment(x, u, xh) / self.gamma
+        v = self._logit_move(x, u, xh, y)
         lean = expm1(within(v, 1.0)) * sigmoid(-yh)  # p(xh) / p(x) - 1
         close = sigmoid_times(y, e + qh * lean)
         # two ways to split the difference of a product; the one with the smaller terms cancels less
@@ -198,7 +208,7 @@ class CompositeSigmoid(Curve):
         early, late = (sigmoid(y) * e, qh * move), (sigmoid(yh) * e, q * move)
         first = abs(early[0]) + abs(early[1]) <= abs(late[0]) + abs(late[1])
         split = where(first, early[0] + early[1], late[0] + late[1])
-        rare = (y < 0) & (yh < 0)  # where p may be too small to be formed
+        rare = (y < 0) & ((yh < 0) | (y < -_CERTAIN))  # where p may be too small to be formed
         far = where(rare, sigmoid_times(yh, qh) - sigmoid_times(y, q), split)
         return where(abs(v) <= 1.0, close, far)
 
@@ -233,14 +243,22 @@ def sigmoid_cross_entropy(link: Curve, x: Array, u: Array, xh: Array) -> Array:
     return _binary_cross_entropy(x, xh)
 
 
+#: log-odds beyond which a probability is 0 or 1 in any precision
+_CERTAIN = 1e30
+#: a move of log-odds that is not short
+_LONG = 2.0
+
 # ------------------------------------------------------------------------------------------------------ many classes
 
 
 class _Rows(NamedTuple):
-    """What a composite Softmax knows of one point: log-scores, their normaliser, root of p, the anchor's share."""
+    """What a composite Softmax knows of one point: in the units of Q the top level of Q + log rho, how far the others
+    are below, and H; without units log p, root of p, the anchor's share."""
 
-    y: Array
-    lse: Array
+    top: Array
+    gap: Array
+    height: Array
+    log_p: Array
     root: Array
     anchor: Array
 
@@ -249,8 +267,8 @@ class _Rows(NamedTuple):
         return self.root * self.root
 
     def times(self, factor: Array) -> Array:
-        """p times a factor, also where p alone would underflow."""
-        return self.root * (self.root * factor)
+        """p times a factor, also where p alone would underflow; 0 where p is 0, whatever the factor."""
+        return where(self.root > 0.0, self.root * (self.root * factor), 0.0)
 
 
 @dataclass(frozen=True, repr=False, init=False)
@@ -338,6 +356,10 @@ class CompositeSoftmax:
 
     def logits(self, z: Array) -> Array:
         """(Q(z_k) + log rho_k) / gamma."""
+        return self._levels(z) / self.gamma
+
+    def _levels(self, z: Array) -> Array:
+        """Q(z_k) + log rho_k."""
         y = self.scaling.primitive(z)
         if self.rho is not None:
             classes = len(self.rho)
@@ -347,25 +369,34 @@ class CompositeSoftmax:
                     f"got shape {tuple(z.shape)}."
                 )
             y = y + log(like(self.rho, y))
-        return y / self.gamma
+        return y
 
     def _rows(self, z: Array, present: Array = None) -> _Rows:
         """Probabilities at z; classes that are not present have none."""
-        y = self.logits(z)
-        top = row_max(y if present is None else where(present, y, -math.inf))
-        level = None if self.anchor is None else self.anchor / self.gamma
-        if level is not None:
-            top = maximum(top, level)
+        # levels are subtracted before they are divided by gamma: the leading class is exactly 0 below itself, however a
+        # compiler rounds the quotient, and Q / gamma may be too large for a number
+        level = rounded_once(self._levels(z))
+        if present is not None:
+            level = where(present, level, -math.inf)
+        top = row_max(level)
+        if self.anchor is not None:
+            top = maximum(top, self.anchor)
+        beyond = where(abs(top) < math.inf, math.inf, top)  # infinite leaders share the row
+        gap = where(level == beyond, 0.0, level - top)
         if present is not None:
             top = where(top > -math.inf, top, 0.0)  # nobody is present
-        half = 0.5 * (y - top)
-        root = exp(half) if present is None else where(present, exp(where(present, half, 0.0)), 0.0)
+            gap = where(present, gap, 0.0)
+        root = exp(0.5 * gap / self.gamma)
+        if present is not None:
+            root = where(present, root, 0.0)
         total = row_sum(root * root)
-        fixed = 0.0 * total if level is None else exp(level - top)
+        fixed = 0.0 * total if self.anchor is None else exp((self.anchor - top) / self.gamma)
         total = total + fixed
         if present is not None:
             total = where(total > 0, total, 1.0)
-        return _Rows(y, top + log(total), root / sqrt(total), fixed / total)
+        log_total = log(total)
+        log_p = gap / self.gamma - log_total
+        return _Rows(top, gap, top + self.gamma * log_total, log_p, root / sqrt(total), fixed / total)
 
     def _harmless(self, z: Array, present: Array) -> Array:
         """z with harmless scores behind the mask."""
@@ -373,7 +404,7 @@ class CompositeSoftmax:
 
     def primitive(self, z: Array, where: Array = None) -> Array:
         """The potential H(z) of each row."""
-        return self.gamma * self._rows(self._harmless(z, where), where).lse[..., 0]
+        return self._rows(self._harmless(z, where), where).height[..., 0]
 
     def prob(self, z: Array, where: Array = None) -> Array:
         """The probabilities p_k(z)."""
@@ -432,36 +463,46 @@ class CompositeSoftmax:
     # ---------------------------------------------------------------------------------------------------- two points
 
     def _divergence(self, x: Array, u: Array, xh: Array, present: Array) -> tuple[_Rows, Array, Array, Array, Array]:
-        """Rows at x and xh, the centred moves w of the log-scores, KL(p(x) to p(xh)), and the divergence of Q."""
+        """Rows at x and xh, the logarithm of p(xh) / p(x) and whether it is short, gamma KL(p(x) to p(xh)), and the
+        divergence of Q."""
         rows, rows_h = self._rows(x, present), self._rows(xh, present)
         rest = self.scaling.remainder(x, u, xh)
-        v = self.scaling.increment(x, u, xh) / self.gamma
+        move = rounded_once(self.scaling.increment(x, u, xh))
         if present is not None:
-            v, rest = where(present, v, 0.0), where(present, rest, 0.0)
-        # centred on the move of the likeliest class, so that equal moves give exactly 0
+            move, rest = where(present, move, 0.0), where(present, rest, 0.0)
+        # centred on the move of the likeliest class, so that equal moves give exactly 0; in the units of Q
         likely = rows.p >= row_max(rows.p)
-        start = row_max(functions.where(likely, v, -math.inf))
-        v = v - start
-        mean = row_sum(rows.p * v)
+        start = row_max(functions.where(likely, move, -math.inf))
+        move = move - start
+        mean = row_sum(rows.times(move))
         if self.anchor is not None:
             mean = mean - rows.anchor * start
-        w = v - mean
+        w = (move - mean) / self.gamma
         if present is not None:
             w = functions.where(present, w, 0.0)
-        level = rows.lse + (start + mean)
+        rise = start + mean  # of H, but for the divergence
         # from far below, the sum would be rounded at the size of the move
-        grown = functions.where(abs(w) <= _SHORT, (rows.y - rows.lse) + w, rows_h.y - level)
+        far = (rows_h.gap + ((rows_h.top - rows.height) - rise)) / self.gamma
+        grown = functions.where(abs(w) <= _SHORT, rows.log_p + w, far)
         excess = row_sum(_weighted_phi(rows.p, grown, w, present))
         if self.anchor is not None:
-            excess = excess + _weighted_phi(rows.anchor, self.anchor / self.gamma - level, -start - mean)
-        direct = (rows_h.lse - rows.lse) - (start + mean)
+            excess = excess + _weighted_phi(
+                rows.anchor, ((self.anchor - rows.height) - rise) / self.gamma, -rise / self.gamma
+            )
+        direct = (rows_h.height - rows.height) - rise
         fits = (excess >= 0.0) & (excess < _LARGE)
-        return rows, rows_h, w, where(fits, log1p(where(fits, excess, 0.0)), direct), rest
+        kl = where(fits, log1p(where(fits, excess, 0.0)), direct / self.gamma)
+        ranking = where(fits, self.gamma * kl, direct)
+        known = (rows.height == rows.height) & (rows_h.height == rows_h.height)
+        ranking = where((ranking > -math.inf) | ~known, ranking, math.inf)  # too large for the dtype
+        lean = w - kl
+        near = (abs(lean) <= 1.0) & (abs(w) <= _FAR)
+        return _Divergence(rows, rows_h, ranking, rest, functions.where(near, lean, 0.0), near)
 
     def parts(self, x: Array, u: Array, xh: Array = None, where: Array = None) -> tuple[Array, Array]:
         """The loss of each row as ranking part, gamma KL(p(x) to p(xh)), and region part, sum_k p_k D_Q."""
-        rows, _, _, kl, rest = self._divergence(x, u, end(x, u, xh), where)
-        return self.gamma * kl[..., 0], row_sum(rows.times(rest))[..., 0]
+        move = self._divergence(x, u, end(x, u, xh), where)
+        return move.ranking[..., 0], row_sum(move.rows.times(move.rest))[..., 0]
 
     def remainder(self, x: Array, u: Array, xh: Array = None, where: Array = None) -> Array:
         """The matching loss of each row."""
@@ -477,32 +518,45 @@ class CompositeSoftmax:
     ) -> tuple[Array, Array]:
         """Loss and gradient, sharing the probabilities."""
         xh = end(x, u, xh)
-        rows, rows_h, w, kl, rest = self._divergence(x, u, xh, where)
-        value = self.gamma * kl + row_sum(rows.times(rest))
+        move = self._divergence(x, u, xh, where)
+        value = move.ranking + row_sum(move.rows.times(move.rest))
         q, qh, e = self.scaling(x), self.scaling(xh), self.scaling.difference(x, u, xh)
-        lean = w - kl  # log of p_k(xh) / p_k(x)
-        near = (abs(lean) <= 1.0) & (abs(w) <= _FAR)
-        close = rows.times(e + qh * expm1(within(lean, 1.0)))
-        gradient = functions.where(near, close, rows_h.times(qh) - rows.times(q))
+        gradient = move.change(q, qh, e)
         return value[..., 0], gradient if where is None else functions.where(where, gradient, 0.0)
 
     def cross_entropy(self, x: Array, u: Array, xh: Array = None, where: Array = None) -> Array:
         """gamma times the cross-entropy of p(x + u) under p(x), of each row."""
         rows, rows_h = self._rows(x, where), self._rows(end(x, u, xh), where)
-        total = row_sum(rows.times(_surprise(rows_h.p, _others(rows_h), rows_h.lse - rows_h.y)))
+        total = row_sum(rows.times(_surprise(rows_h.p, _others(rows_h), -rows_h.log_p)))
         if self.anchor is not None:
-            surprise = _surprise(rows_h.anchor, row_sum(rows_h.p), rows_h.lse - self.anchor / self.gamma)
+            surprise = _surprise(rows_h.anchor, row_sum(rows_h.p), (rows_h.height - self.anchor) / self.gamma)
             total = total + rows.anchor * surprise
         return self.gamma * total[..., 0]
 
     def cross_entropy_gradient(self, x: Array, u: Array, xh: Array = None, where: Array = None) -> Array:
         """The derivative of :meth:`cross_entropy` with respect to u."""
         xh = end(x, u, xh)
-        rows, rows_h, w, kl, _ = self._divergence(x, u, xh, where)
-        lean = w - kl
-        near = (abs(lean) <= 1.0) & (abs(w) <= _FAR)
         q = self.scaling(xh)
-        return functions.where(near, rows.times(q * expm1(within(lean, 1.0))), rows_h.times(q) - rows.times(q))
+        return self._divergence(x, u, xh, where).change(q, q, 0.0 * q)
+
+
+class _Divergence(NamedTuple):
+    """A move of a composite Softmax: both points, gamma KL(p(x) to p(xh)), the divergence of Q, and log p(xh) / p(x)
+    where that is near 0."""
+
+    rows: _Rows
+    rows_h: _Rows
+    ranking: Array
+    rest: Array
+    lean: Array
+    near: Array
+
+    def change(self, q: Array, qh: Array, e: Array) -> Array:
+        """qh p(xh) - q p(x) for a factor that moves by e from q to qh."""
+        here, there = self.rows.times(q), self.rows_h.times(qh)
+        # of two infinite products the factors tell the difference
+        far = where((abs(here) < math.inf) | (abs(there) < math.inf), there - here, self.rows.times(e))
+        return where(self.near & (abs(qh) < math.inf), self.rows.times(e + qh * expm1(self.lean)), far)
 
 
 #: moves of log-scores that may be added to a logarithm of a probability
@@ -511,13 +565,15 @@ _SHORT = 16.0
 _FAR = 1e3
 #: above it the sum of weighted phi is left for the direct formula, in any precision
 _LARGE = 1e30
+#: 0 times it is 0 in any precision
+_LOWEST = -1e37
 
 
 def _weighted_phi(p: Array, log_grown: Array, w: Array, present: Array = None) -> Array:
     """p * phi(w) for log_grown = log(p) + w, also where phi alone would overflow; at most :data:`_LARGE` squared."""
     if present is not None:
         log_grown = where(present, log_grown, -math.inf)
-    return scaled_phi(p, exp(functions.minimum(log_grown, 80.0)), w)
+    return scaled_phi(p, exp(minimum(log_grown, 80.0)), maximum(w, _LOWEST))
 
 
 #: a probability that only one class can have, also after rounding

@@ -137,11 +137,10 @@ def _softmax_fenchel_young(softmax: CompositeSoftmax, s_hat: Array, y: Array, pr
     """gamma KL(y to p(s_hat)), each term >= 0."""
     t = _shares(softmax, y)
     rows = softmax._rows(s_hat, present)
-    log_p = rows.y - rows.lse
     rare = (rows.p < 1e-30) | (t == 0)
     p = where(rare, 1.0, rows.p)
     usual = k_scaled(p, where(rare, 0.0, t) - where(rare, 0.0, p), where(rare, 1.0, t))
-    term = where(rare, xlogy(t, t) - t * where(rare, log_p, 0.0) - t + rows.p, usual)
+    term = where(rare, xlogy(t, t) - t * where(rare, rows.log_p, 0.0) - t + rows.p, usual)
     return softmax.gamma * row_sum(term if present is None else where(present, term, 0.0))[..., 0]
 
 

@@ -24,6 +24,7 @@ from selmatch.functions import (
     end,
     exp,
     expm1,
+    far_phi,
     fold,
     half_exponentials,
     helper,
@@ -39,6 +40,7 @@ from selmatch.functions import (
     mirror,
     not_negative,
     omega,
+    overflowing,
     positive_part,
     power,
     psi,
@@ -100,7 +102,7 @@ class Identity(Curve):
         return 1.0 * u
 
     def remainder(self, x, u, xh=None):
-        return 0.5 * square(u)
+        return 2.0 * square(0.5 * u)  # half of a square that may overflow
 
     def inverted(self):
         return self
@@ -396,7 +398,7 @@ class Arcsinh(Curve):
         same = y >= 0
         total = root + where(same, y, -y)
         grown, shrunk = where(same, total, 1.0 / total), where(same, 1.0 / total, total)
-        return 0.5 * (scaled_phi(grown_h, grown, -way * move) + scaled_phi(1.0 / grown_h, shrunk, way * move))
+        return scaled_phi(0.5 * grown_h, 0.5 * grown, -way * move) + scaled_phi(0.5 / grown_h, 0.5 * shrunk, way * move)
 
     def inverted(self):
         return Sinh()
@@ -580,8 +582,8 @@ class _SinhMove:
 
     def remainders(self) -> tuple[Array, Array]:
         """Of e^x / 2 and of e^-x / 2."""
-        up = where(self.near, self.up * (self.even + self.odd), self.up_h - self.up * (1.0 + self.u))
-        down = where(self.near, self.down * (self.even - self.odd), self.down_h - self.down * (1.0 - self.u))
+        up = where(self.near, self.up * (self.even + self.odd), far_phi(self.up, self.up_h, self.u))
+        down = where(self.near, self.down * (self.even - self.odd), far_phi(self.down, self.down_h, -self.u))
         return up, down
 
     def differences(self) -> tuple[Array, Array]:
@@ -591,24 +593,29 @@ class _SinhMove:
         down = where(self.near, self.down * (self.even - rise), self.down_h - self.down)
         return up, down
 
+    def sinh_remainder(self) -> Array:
+        up, down = self.remainders()
+        return overflowing(up + down, self.u, math.inf)
+
+    def sinh_difference(self) -> Array:
+        up, down = self.differences()
+        return overflowing(up - down, self.u, math.inf * side(self.u))
+
 
 @helper
 def sinh_remainder(x: Array, u: Array, xh: Array) -> Array:
-    up, down = _SinhMove(x, u, xh).remainders()
-    return up + down
+    return _SinhMove(x, u, xh).sinh_remainder()
 
 
 @helper
 def sinh_difference(x: Array, u: Array, xh: Array) -> Array:
-    up, down = _SinhMove(x, u, xh).differences()
-    return up - down
+    return _SinhMove(x, u, xh).sinh_difference()
 
 
 @helper
 def sinh_both(x: Array, u: Array, xh: Array) -> tuple[Array, Array]:
     move = _SinhMove(x, u, xh)
-    (up, down), (up_step, down_step) = move.remainders(), move.differences()
-    return up + down, up_step - down_step
+    return move.sinh_remainder(), move.sinh_difference()
 
 
 @dataclass(frozen=True)
@@ -890,7 +897,9 @@ class Tan(Curve):
         return arctan(y)
 
     def difference(self, x, u, xh=None):
-        return sin(u) / cos(x) / cos(end(x, u, xh))
+        xh = end(x, u, xh)
+        across = (x < 0) != (xh < 0)  # from end to end u is about pi, which says little about its sine
+        return where(across, tan(xh) - tan(x), sin(u) / cos(x) / cos(xh))
 
     def remainder(self, x, u, xh=None):
         slope, bend = tan(x), 2.0 * square(sin(0.5 * u))

@@ -21,12 +21,12 @@ from selmatch.arrays import namespaces
 from selmatch.arrays.namespaces import is_number, loaded
 
 __all__ = [
-    "abs", "arcsin", "arcsinh", "arctan", "arctan2", "cos", "cosh", "end", "exp", "expm1", "fold",
+    "abs", "arcsin", "arcsinh", "arctan", "arctan2", "cos", "cosh", "end", "exp", "expm1", "falling", "far_phi", "fold",
     "half_exponentials", "helper", "hyperbolic", "hypot1", "isfinite", "k_scaled", "layer_sum", "like", "log",
-    "log1p", "log_ratio", "logit", "maximum", "minimum", "mirror", "namespace_of", "not_negative", "omega", "phi",
-    "positive_part", "power", "psi", "psi_series", "quotient", "reciprocal", "register", "row_max", "row_sum",
-    "scaled_expm1", "scaled_phi", "sech_squared", "side", "sigmoid", "sigmoid_times", "sign", "sin", "sinh",
-    "softplus", "sqrt", "square", "tan", "tanh", "where", "within", "xlogy",
+    "log1p", "log_ratio", "logit", "maximum", "minimum", "mirror", "namespace_of", "not_negative", "omega",
+    "overflowing", "phi", "positive_part", "power", "psi", "psi_series", "quotient", "reciprocal", "register",
+    "rounded_once", "row_max", "row_sum", "scaled_expm1", "scaled_phi", "sech_squared", "side", "sigmoid",
+    "sigmoid_times", "sign", "sin", "sinh", "softplus", "sqrt", "square", "tan", "tanh", "where", "within", "xlogy",
 ]  # fmt: skip
 
 Array = Any
@@ -298,6 +298,12 @@ def row_max(x: Array) -> Array:
     return namespace_of(x).row_max(x)
 
 
+def rounded_once(x: Array) -> Array:
+    """x itself, which no compiler may compute again in another place, with another rounding error."""
+    own = getattr(namespace_of(x), "rounded_once", None)
+    return x if own is None else own(x)
+
+
 def like(values: Any, x: Array) -> Array:
     """Values as an array of the same library, dtype and device as x."""
     return namespace_of(x).like(values, x)
@@ -344,7 +350,8 @@ def sigmoid_times(x: Array, factor: Array) -> Array:
     if own is not None:
         return own(x, factor)
     root = exp(0.5 * fold(x))
-    return where(x > 0, factor, root * (root * factor)) / (1.0 + root * root)
+    product = where(root > 0.0, root * (root * factor), 0.0)  # nothing is left of any factor
+    return where(x > 0, factor, product) / (1.0 + root * root)
 
 
 @_special
@@ -411,8 +418,8 @@ def phi(u: Array) -> Array:
 @helper
 def half_exponentials(x: Array) -> tuple[Array, Array]:
     """``e^x / 2`` and ``e^-x / 2``, also where e^x itself would overflow."""
-    root = exp(0.5 * x)
-    return 0.5 * root * root, 0.5 / root / root
+    root, root_down = exp(0.5 * x), exp(-0.5 * x)  # not 1 / root, whose derivative overflows where this does not
+    return 0.5 * root * root, 0.5 * root_down * root_down
 
 
 @helper
@@ -456,20 +463,41 @@ def k_scaled(x: Array, u: Array, xh: Array) -> Array:
     near = abs(u) <= 0.5 * x
     v = where(near, u, 0.0)
     r = v / x
-    return where(near, v * log1p(r) - x * psi(r, 1.0 + r), xlogy(2.0 * xh, sqrt(xh) / sqrt(x)) - u)
+    far = 2.0 * xh * log(sqrt(where(xh == 0.0, x, xh)) / sqrt(x)) - u
+    return where(near, v * log1p(r) - x * psi(r, 1.0 + r), falling(far, xh))
+
+
+def falling(value: Array, x: Array) -> Array:
+    """A value that falls infinitely steeply in x where x is 0, as x log x does, for libraries that differentiate."""
+    own = getattr(namespace_of(x), "falling", None)
+    return value if own is None else own(value, x)
 
 
 @helper
 def scaled_phi(e: Array, eh: Array, u: Array) -> Array:
     """``e * phi(u)`` for eh = e * exp(u), without overflow of phi."""
     even, odd = hyperbolic(within(u, 2.0))
-    return where(abs(u) <= 2.0, e * (even + odd), eh - e * (1.0 + u))
+    return overflowing(where(abs(u) <= 2.0, e * (even + odd), far_phi(e, eh, u)), u, math.inf)
+
+
+def far_phi(e: Array, eh: Array, u: Array) -> Array:
+    """``e * phi(u)`` for eh = e * exp(u) and |u| > 2."""
+    return abs(eh - e * (1.0 + u))  # never negative: a product may overflow where a compiler's e^xh does not
+
+
+def overflowing(value: Array, u: Array, limit: Array) -> Array:
+    """A value, or its limit where numbers too large for the dtype have made it NaN: 0 without a move u.
+
+    Moves that are NaN themselves, from scores that are none, stay NaN.
+    """
+    still = 0.0 * u
+    return where(value == value, value, where(u == 0.0, still, still + limit))
 
 
 @helper
 def scaled_expm1(e: Array, eh: Array, u: Array) -> Array:
     """``e * expm1(u)`` for eh = e * exp(u), without overflow of expm1."""
-    return where(abs(u) <= 2.0, e * expm1(within(u, 2.0)), eh - e)
+    return overflowing(where(abs(u) <= 2.0, e * expm1(within(u, 2.0)), eh - e), u, math.inf * side(u))
 
 
 def end(x: Array, u: Array, xh: Array) -> Array:

@@ -20,12 +20,10 @@ try:
 except ImportError as error:
     raise ImportError('selmatch.jax needs JAX. Install it with: pip install "selmatch[jax]".') from error
 
-from jax.custom_derivatives import SymbolicZero
-
-from selmatch import conjugates, functions
+from selmatch import functions
 from selmatch.arrays.namespaces import is_number
 from selmatch.batch import paired_shape
-from selmatch.losses import Loss, MatchingLoss, PerLabel, loss_of
+from selmatch.losses import Loss, OfScores, OfTargets, OfTargetsAlone, loss_of
 from selmatch.parameters import positive_names
 
 __all__ = ["fenchel_young_loss", "matching_loss", "trainable"]
@@ -88,7 +86,7 @@ def matching_loss(
     predictions, targets, where = _arranged(who, loss, predictions, targets, axis, where)
     loss = _in_precision_of((predictions, targets), loss)
     batch = loss._prepare(predictions, targets, where, weights, reduction, num_items)
-    return batch.reduced(_rows(_Matching, loss, batch.s, batch.s_hat, batch.present))
+    return batch.reduced(loss._losses(batch, OfScores))
 
 
 def fenchel_young_loss(
@@ -133,8 +131,7 @@ def fenchel_young_loss(
     predictions, targets, where = _arranged(who, loss, predictions, targets, axis, where)
     loss = _in_precision_of((predictions, targets), loss)
     batch = loss._prepare_targets(".fenchel_young", predictions, targets, where, weights, reduction, num_items)
-    kind = _FenchelYoung if conjugate else _WithoutConjugate
-    return batch.reduced(_rows(kind, loss, batch.s, batch.s_hat, batch.present))
+    return batch.reduced(loss._losses(batch, OfTargets if conjugate else OfTargetsAlone))
 
 
 def trainable(loss: Any, names: str | Iterable[str]) -> tuple[dict[str, jax.Array], Callable[[Any], Any]]:
@@ -262,127 +259,3 @@ def _in_precision_of(scores: tuple[Array, Array], loss: Any) -> Any:
     """A loss whose learned parameters neither widen nor narrow what is computed from the scores."""
     dtype = _wide(*scores)
     return jax.tree.map(lambda leaf: leaf if is_number(leaf) else jnp.asarray(leaf, dtype=dtype), loss)
-
-
-# ------------------------------------------------------------------------------------------------------- derivatives
-
-
-class _Matching:
-    """Losses of rows for observed scores x and predictions xh, and their gradients."""
-
-    @staticmethod
-    def rows(loss: Any, x: Array, xh: Array, present: Array | None) -> Array:
-        return loss._rows(x, xh - x, xh, present)
-
-    @staticmethod
-    def gradient(loss: Any, x: Array, xh: Array, present: Array | None) -> Array:
-        return loss._gradient(x, xh - x, xh, present)
-
-    @staticmethod
-    def both(loss: Any, x: Array, xh: Array, present: Array | None) -> tuple[Array, Array]:
-        return loss._both(x, xh - x, xh, present)
-
-
-class _FenchelYoung:
-    """The same for targets y that are link values."""
-
-    value = staticmethod(conjugates.fenchel_young)
-
-    @classmethod
-    def rows(cls, loss: Any, y: Array, xh: Array, present: Array | None) -> Array:
-        return cls.value(loss.potential, xh, y, present)
-
-    @staticmethod
-    def gradient(loss: Any, y: Array, xh: Array, present: Array | None) -> Array:
-        return loss.fenchel_young_grad(xh, y, where=present)
-
-    @classmethod
-    def both(cls, loss: Any, y: Array, xh: Array, present: Array | None) -> tuple[Array, Array]:
-        return cls.rows(loss, y, xh, present), cls.gradient(loss, y, xh, present)
-
-
-class _WithoutConjugate(_FenchelYoung):
-    value = staticmethod(conjugates.without_conjugate)
-
-
-def _rows(kind: type, loss: Loss, x: Array, xh: Array, present: Array | None) -> Array:
-    """Losses of the rows, whose derivatives are the gradient and the Hessian product that the loss has in closed form.
-
-    Parameters that are plain numbers stay so; the others are arguments, through which derivatives flow.
-    """
-    leaves, structure = jax.tree.flatten(loss)
-    numbers = [leaf if is_number(leaf) else None for leaf in leaves]
-
-    def loss_with(arrays: Any) -> Any:
-        rest = iter(arrays)
-        return jax.tree.unflatten(structure, [next(rest) if leaf is None else leaf for leaf in numbers])
-
-    def plain_rows(arrays, x, xh, present):
-        return kind.rows(loss_with(arrays), x, xh, present)
-
-    def plain_gradient(arrays, x, xh, present):
-        return kind.gradient(loss_with(arrays), x, xh, present)
-
-    rows = jax.custom_jvp(plain_rows)
-
-    @jax.custom_jvp
-    def rows_and_gradient(arrays, x, xh, present):
-        return kind.both(loss_with(arrays), x, xh, present)
-
-    def rise(gradient, step):
-        return jnp.sum(gradient * step, axis=-1) if loss.vector else gradient * step
-
-    def rows_rule(primals, tangents):
-        arrays, _, step, _ = tangents
-        if _still(step):
-            value, by_step = plain_rows(*primals), None
-        else:
-            value, gradient = rows_and_gradient(*primals)
-            by_step = rise(gradient, step)
-        return value, _total(value, by_step, _move(plain_rows, primals, arrays))
-
-    def rows_and_gradient_rule(primals, tangents):
-        arrays, _, step, _ = tangents
-        value, gradient = rows_and_gradient(*primals)
-        by_step = (None, None) if _still(step) else (rise(gradient, step), turn(primals, step))
-        return (value, gradient), (
-            _total(value, by_step[0], _move(plain_rows, primals, arrays)),
-            _total(gradient, by_step[1], _move(plain_gradient, primals, arrays)),
-        )
-
-    def turn(primals, step):
-        """How the gradient moves with the predictions."""
-        arrays, x, xh, present = primals
-        made = loss_with(arrays)
-        if isinstance(made, MatchingLoss) and not isinstance(made.potential, PerLabel):
-            return made.potential.hvp(xh, step, **made._options(present))
-        return jax.jvp(lambda end: plain_gradient(arrays, x, end, present), (xh,), (step,))[1]
-
-    rows.defjvp(rows_rule, symbolic_zeros=True)
-    rows_and_gradient.defjvp(rows_and_gradient_rule, symbolic_zeros=True)
-    return rows([leaf for leaf in leaves if not is_number(leaf)], x, xh, present)
-
-
-def _still(tangent: Any) -> bool:
-    return isinstance(tangent, SymbolicZero)
-
-
-def _total(like: Array, *moves: Array | None) -> Array:
-    """The sum of the moves that there are."""
-    return sum((move for move in moves if move is not None), start=jnp.zeros_like(like))
-
-
-def _move(function: Callable[..., Array], primals: Any, tangents: Any) -> Array | None:
-    """How a function of the parameters moves with those that do; None if none does."""
-    arrays, *scores = primals
-    moving = [i for i, tangent in enumerate(tangents) if not _still(tangent)]
-    if not moving:
-        return None
-
-    def of_moving(*given):
-        every = list(arrays)
-        for i, value in zip(moving, given, strict=True):
-            every[i] = value
-        return function(every, *scores)
-
-    return jax.jvp(of_moving, tuple(arrays[i] for i in moving), tuple(tangents[i] for i in moving))[1]

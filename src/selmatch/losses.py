@@ -57,6 +57,10 @@ class Loss:
     def _both(self, x: Array, u: Array, xh: Array, present: Array) -> tuple[Array, Array]:
         return self._rows(x, u, xh, present), self._gradient(x, u, xh, present)
 
+    def _hessian_product(self, xh: Array, v: Array, present: Array) -> Array:
+        """The Hessian at xh times v, where it does not depend on the observed scores and is known; else None."""
+        return None
+
     def _prepare(self, *arguments: Any, method: str = "") -> Batch:
         who = type(self).__name__ + method
         return prepare(who, self.potential or Anywhere, *arguments, vector=self.vector)
@@ -100,8 +104,15 @@ class Loss:
             ``reduction="none"`` returns the dtype of s_hat, sums and means have at least single precision.
         """
         batch = self._prepare(s_hat, s, where, weights, reduction, num_items)
-        (value,) = batch.evaluate(lambda *move: (self._rows(*move),))
-        return batch.reduced(value)
+        return batch.reduced(self._losses(batch, OfScores))
+
+    def _losses(self, batch: Batch, kind: type[OfScores]) -> Array:
+        """The loss of each row; libraries that differentiate are given its gradient in closed form."""
+        own = getattr(batch.space, "losses", None)
+        if own is not None:
+            return own(kind, self, batch.s, batch.s_hat, batch.present)
+        (value,) = batch.evaluate(lambda x, u, xh, present: (kind.rows(self, x, u, xh, present),))
+        return value
 
     def save(self, path: Any) -> None:
         """Write the loss to a file that people can read and :func:`selmatch.load` understands: .toml or .json."""
@@ -138,6 +149,47 @@ class Loss:
         batch = self._prepare(s_hat, s, where, weights, reduction, num_items)
         value, gradient = batch.evaluate(self._both)
         return batch.reduced(value), batch.scaled(gradient)
+
+
+class OfScores:
+    """Losses of rows for observed scores x and predictions xh = x + u, and their gradients."""
+
+    @staticmethod
+    def rows(loss: Any, x: Array, u: Array, xh: Array, present: Array) -> Array:
+        return loss._rows(x, u, xh, present)
+
+    @staticmethod
+    def gradient(loss: Any, x: Array, u: Array, xh: Array, present: Array) -> Array:
+        return loss._gradient(x, u, xh, present)
+
+    @staticmethod
+    def both(loss: Any, x: Array, u: Array, xh: Array, present: Array) -> tuple[Array, Array]:
+        return loss._both(x, u, xh, present)
+
+
+class OfTargets(OfScores):
+    """The same for targets y that are link values, in place of observed scores."""
+
+    @staticmethod
+    def rows(loss: Any, y: Array, u: Array, xh: Array, present: Array) -> Array:
+        return fenchel_young(loss.potential, xh, y, present)
+
+    @staticmethod
+    def gradient(loss: Any, y: Array, u: Array, xh: Array, present: Array) -> Array:
+        move = fenchel_young_slope(loss.potential, xh, y, present)
+        return move if present is None else where(present, move, 0.0)
+
+    @classmethod
+    def both(cls, loss: Any, y: Array, u: Array, xh: Array, present: Array) -> tuple[Array, Array]:
+        return cls.rows(loss, y, u, xh, present), cls.gradient(loss, y, u, xh, present)
+
+
+class OfTargetsAlone(OfTargets):
+    """Without the conjugate, which does not depend on the prediction."""
+
+    @staticmethod
+    def rows(loss: Any, y: Array, u: Array, xh: Array, present: Array) -> Array:
+        return without_conjugate(loss.potential, xh, y, present)
 
 
 # -------------------------------------------------------------------------------------------------- matching losses
@@ -317,6 +369,11 @@ class MatchingLoss(Loss):
     def _both(self, x, u, xh, present):
         return self.potential.remainder_and_difference(x, u, xh, **self._options(present))
 
+    def _hessian_product(self, xh, v, present):
+        if isinstance(self.potential, PerLabel):
+            return None
+        return self.potential.hvp(xh, v, **self._options(present))
+
     def parts(
         self,
         s_hat: Any,
@@ -420,9 +477,7 @@ class MatchingLoss(Loss):
         True
         """
         batch = self._prepare_targets(".fenchel_young", s_hat, y, where, weights, reduction, num_items)
-        function = fenchel_young if conjugate else without_conjugate
-        (value,) = batch.evaluate(lambda y, u, xh, present: (function(self.potential, xh, y, present),))
-        return batch.reduced(value)
+        return batch.reduced(self._losses(batch, OfTargets if conjugate else OfTargetsAlone))
 
     def fenchel_young_grad(
         self,
@@ -436,12 +491,7 @@ class MatchingLoss(Loss):
     ) -> Any:
         """The gradient of :meth:`fenchel_young`, link(s_hat) - y."""
         batch = self._prepare_targets(".fenchel_young_grad", s_hat, y, where, weights, reduction, num_items)
-
-        def gradient(y, u, xh, present):
-            move = fenchel_young_slope(self.potential, xh, y, present)
-            return (move if present is None else functions.where(present, move, 0.0),)
-
-        (move,) = batch.evaluate(gradient)
+        (move,) = batch.evaluate(lambda *move: (OfTargets.gradient(self, *move),))
         return batch.scaled(move)
 
     def _prepare_targets(self, method: str, *arguments: Any) -> Batch:

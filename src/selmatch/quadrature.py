@@ -286,8 +286,8 @@ def _looked_closer(curve: Curve, x: np.ndarray, u: np.ndarray, xh: np.ndarray) -
         error = doubt[i] / np.abs(loss[i]) if loss[i] else math.inf
         warnings.warn(
             f"{type(curve).__name__}: the loss from {x[i]:g} to {xh[i]:g} is not known to a relative error of 1e-9, "
-            f"but to {error:.1g} (estimated): the curve changes too quickly. Give its antiderivative (write primitive), "
-            "or use shorter moves.",
+            f"but to {error:.1g} (estimated): the curve changes too quickly. Give its antiderivative "
+            "(write primitive), or use shorter moves.",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from selmatch.arrays import pytrees
+from selmatch.arrays.jax_rows import rows
 from selmatch.arrays.namespaces import SAME_NAME, STANDARD_NAME, copy_names, is_number
 
 
@@ -16,6 +18,7 @@ class Jax:
     abs = staticmethod(jnp.abs)
     where = staticmethod(jnp.where)
     xlogy = staticmethod(jax.scipy.special.xlogy)
+    rounded_once = staticmethod(jax.lax.optimization_barrier)
 
     # at a bound that is a number the derivative is 1, as in torch.clamp, where jnp.minimum has 1/2
     @staticmethod
@@ -47,6 +50,11 @@ class Jax:
     @staticmethod
     def double(x):
         return x.astype(jnp.float64) if jax.config.read("jax_enable_x64") else x
+
+    @staticmethod
+    def falling(value, x):
+        at_end = x == 0
+        return jnp.where(at_end, value - jnp.sqrt(jnp.where(at_end, x, 1.0)), value)
 
     @staticmethod
     def row_sum(x):
@@ -147,6 +155,13 @@ class Jax:
     @staticmethod
     def mean(x):
         return jnp.mean(x)
+
+    @staticmethod
+    def losses(kind, loss, s, s_hat, present):
+        """The loss of each row, with derivatives in closed form but for curves of the user, which may hide numbers."""
+        if pytrees.is_built_in(loss):
+            return rows(kind, loss, s, s_hat, present)
+        return kind.rows(loss, s, s_hat - s, s_hat, present)
 
     @staticmethod
     def adopt(x):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 from selmatch.parameters import declared_numbers, has_plain_numbers, leaf_names
@@ -65,6 +66,28 @@ def flatten(instance: Any) -> tuple[tuple[Any, ...], Any]:
     """The children of an object; and their names with the fields that are no children, which rebuild it."""
     children, static = _split(instance)
     return tuple(value for _, value in children), (tuple(name for name, _ in children), static)
+
+
+def numbers(instance: Any) -> Iterator[Any]:
+    """What the fields of an object and of its parts hold."""
+    if isinstance(instance, tuple):
+        for part in instance:
+            yield from numbers(part)
+    elif dataclasses.is_dataclass(instance):
+        for field in dataclasses.fields(instance):
+            yield from numbers(getattr(instance, field.name))
+    else:
+        yield instance
+
+
+def is_built_in(instance: Any) -> bool:
+    """Whether an object and its parts are known through and through: what a user's curve hides may be trained."""
+    if isinstance(instance, tuple):
+        return all(map(is_built_in, instance))
+    if not dataclasses.is_dataclass(instance):
+        return True
+    known = type(instance).__module__.startswith("selmatch.") and not getattr(instance, "only_a_formula", False)
+    return known and all(is_built_in(getattr(instance, field.name)) for field in dataclasses.fields(instance))
 
 
 def _flatten_with_keys(instance: Any) -> tuple[tuple[Any, ...], Any]:

@@ -5,8 +5,11 @@ A clamp has derivative 1 at its bound, where torch.maximum has 1/2.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
+from selmatch.arrays import pytrees
 from selmatch.arrays.namespaces import SAME_NAME, copy_names, is_number, standard_names
 
 
@@ -56,6 +59,11 @@ class Torch:
     @staticmethod
     def xlogy(x, y):
         return torch.xlogy(x, y)
+
+    @staticmethod
+    def falling(value, x):
+        at_end = x == 0
+        return torch.where(at_end, value - torch.sqrt(torch.where(at_end, x, 1.0)), value)
 
     @staticmethod
     def row_sum(x):
@@ -172,6 +180,15 @@ class Torch:
         return torch.mean(x)
 
     @staticmethod
+    def losses(kind, loss, s, s_hat, present):
+        """The loss of each row. Where only predictions are differentiated, backwards, the gradient is the closed form;
+        trained numbers of the loss, curves of the user and forward mode take the derivatives of the formula."""
+        if torch.is_grad_enabled() and s_hat.requires_grad and not s.requires_grad and not _forward_mode():
+            if pytrees.is_built_in(loss) and not any(map(_requires_grad, pytrees.numbers(loss))):
+                return _Losses.apply(s_hat, s, present, kind, loss)[0]
+        return kind.rows(loss, s, s_hat - s, s_hat, present)
+
+    @staticmethod
     def row_any(x):
         return torch.any(x, dim=-1)
 
@@ -186,6 +203,48 @@ class Torch:
     @staticmethod
     def diagonal_matrix(x):
         return torch.diag_embed(x)
+
+
+def _requires_grad(leaf):
+    return isinstance(leaf, torch.Tensor) and leaf.requires_grad
+
+
+def _forward_mode():
+    """Whether derivatives are carried forward somewhere around."""
+    if torch.compiler.is_compiling():
+        return False
+    if torch.autograd.forward_ad._current_level >= 0:
+        return True
+    levels = torch._C._functorch.get_interpreter_stack() or ()
+    return any(level.key() == torch._C._functorch.TransformType.Jvp for level in levels)
+
+
+class _Losses(torch.autograd.Function):
+    """Losses and their gradient; the gradient is kept, and if it is to be differentiated in turn, computed again.
+
+    There is no rule for forward mode: torch.compile would refuse it.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(s_hat, s, present, kind, loss) -> Any:  # type: ignore[override]
+        return kind.both(loss, s, s_hat - s, s_hat, present)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        *arrays, ctx.kind, ctx.loss = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(*arrays, output[1])
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Any) -> Any:  # type: ignore[override]
+        s_hat, s, present, gradient = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            gradient = ctx.kind.gradient(ctx.loss, s, s_hat - s, s_hat, present)
+        factor = cotangents[0].unsqueeze(-1) if ctx.loss.vector else cotangents[0]
+        # rows without weight have no gradient, also where their own is infinite
+        return torch.where(factor == 0, 0.0, factor * gradient), None, None, None, None
 
 
 copy_names(Torch, torch, {**{name: name for name in SAME_NAME}, **standard_names("arctan2")})
