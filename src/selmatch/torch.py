@@ -126,7 +126,7 @@ class _Numbers(torch.nn.Module):
         stored: Any = getattr(self, self._stored_name(name))
         return torch.exp(stored) if name in self._logarithms else stored
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any, **options: Any) -> None:
         """Numbers of a trained loss fit one that is not, and the other way round; and those stored without axes."""
         for name in self._given:
             stored: Any = getattr(self, self._stored_name(name))
@@ -138,7 +138,7 @@ class _Numbers(torch.nn.Module):
             found = state_dict.get(mine)
             if isinstance(found, torch.Tensor) and found.numel() == stored.numel() == 1:
                 state_dict[mine] = found.reshape(stored.shape)
-        super()._load_from_state_dict(state_dict, prefix, *rest)
+        super()._load_from_state_dict(state_dict, prefix, *rest, **options)
 
     def _plain(self, name: str) -> Any:
         """A number as a Python number, where it has a value that this process knows."""
