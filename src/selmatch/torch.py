@@ -71,7 +71,7 @@ class _Numbers(torch.nn.Module):
             values: Iterable[Any] = instance
         else:
             values, self._structure = pytrees.flatten(instance)
-        positive = () if isinstance(instance, tuple) else positive_names(type(instance))
+        positive = () if isinstance(instance, tuple) else positive_names(instance)
         for name, value in zip(self._structure[0], values, strict=True):
             place = f"{path}.{name}" if path else name
             if _is_number(value):

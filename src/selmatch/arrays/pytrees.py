@@ -65,10 +65,10 @@ def attributes(instance: Any) -> dict[str, Any]:
 
 
 def _split(instance: Any) -> tuple[list[tuple[str, Any]], tuple[tuple[str, Any], ...]]:
-    leaves, found = leaf_names(type(instance)), attributes(instance)
+    leaves, found = leaf_names(instance), attributes(instance)
     children = [(name, getattr(instance, name)) for name in leaves]
     static = [(name, value) for name, value in found.items() if name not in leaves]
-    if declared_numbers(type(instance)):
+    if declared_numbers(instance):
         if has_plain_numbers(instance):
             _ = instance.breaks and instance.joints  # copies with other numbers cannot measure themselves
         static += [(name, _Measured(vars(instance).get(name))) for name in _MEASURED]
