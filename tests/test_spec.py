@@ -184,8 +184,11 @@ def test_parameters_of_frameworks_are_saved_as_numbers():
     for rho in (torch.tensor([0.5, 2.0]), jnp.asarray([0.5, 2.0])):
         saved = spec.dumps(sm.CompositeSoftmax(sm.Sinh(), rho=rho))
         assert spec.loads(saved) == sm.CompositeSoftmax(sm.Sinh(), rho=(0.5, 2.0))
+    curve = sm.Sinh().affine(alpha=parameter)
+    with torch.no_grad():
+        parameter.fill_(math.nan)
     with pytest.raises(ValueError, match=r"to_dict: Affine.alpha must be finite, got nan"):
-        spec.dumps(sm.Sinh().affine(alpha=torch.tensor(math.nan)))
+        spec.dumps(curve)
 
 
 @dataclass(frozen=True)

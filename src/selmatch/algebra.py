@@ -716,7 +716,8 @@ class FromLink(Curve):
     Parameters
     ----------
     function : callable
-        The formula, written with :mod:`selmatch.functions`.
+        The formula, written with :mod:`selmatch.functions`. Functions of a single library, such as ``torch.tanh``, do
+        not take the dual numbers from which the slope comes; NumPy's are translated.
 
     Examples
     --------

@@ -200,7 +200,7 @@ def _is_positive(tree: Any, path: Any) -> bool:
     positive = False
     for key in path:
         if isinstance(key, jax.tree_util.GetAttrKey):
-            positive = key.name in positive_names(type(tree))
+            positive = key.name in positive_names(tree)
             tree = getattr(tree, key.name)
         else:
             tree = tree[key.idx]

@@ -114,33 +114,35 @@ def increasing_numbers(who: str, name: str, values: Any, at_least: int) -> tuple
     return result
 
 
-def declared_numbers(cls: type) -> tuple[str, ...]:
-    """The numbers of a user's curve that it names in its class attributes ``trainable`` and ``positive``."""
-    return tuple(dict.fromkeys((*_named(cls, "trainable"), *_named(cls, "positive"))))
+def declared_numbers(instance: Any) -> tuple[str, ...]:
+    """The numbers of a user's curve that its class names in the attributes ``trainable`` and ``positive``."""
+    trainable, positive = _named(instance, "trainable"), _named(instance, "positive")
+    return (*trainable, *(name for name in positive if name not in trainable))
 
 
-def _named(cls: type, attribute: str) -> tuple[str, ...]:
-    names = getattr(cls, attribute, ())
+def _named(instance: Any, attribute: str) -> tuple[str, ...]:
+    names = getattr(type(instance), attribute, ())
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def leaf_names(cls: type) -> tuple[str, ...]:
-    """The fields of a class that are part of the tree: those that are marked, or that a user's curve names."""
-    declared, fields = declared_numbers(cls), dataclasses.fields(cls)
+def leaf_names(instance: Any) -> tuple[str, ...]:
+    """The fields of an object that are part of the tree: those that are marked, or that a user's curve names."""
+    declared = declared_numbers(instance)
+    fields = dataclasses.fields(instance)  # of the object: torch.compile knows no fields of classes
     marked = tuple(field.name for field in fields if field.metadata.get("leaf") or field.name in declared)
     return (*marked, *(name for name in declared if name not in marked))
 
 
-def positive_names(cls: type) -> tuple[str, ...]:
-    """The numbers of a class that must stay positive while they are trained."""
-    marked = (field.name for field in dataclasses.fields(cls) if field.metadata.get("positive"))
-    return (*marked, *_named(cls, "positive"))
+def positive_names(instance: Any) -> tuple[str, ...]:
+    """The numbers of an object that must stay positive while they are trained."""
+    marked = (field.name for field in dataclasses.fields(instance) if field.metadata.get("positive"))
+    return (*marked, *_named(instance, "positive"))
 
 
 def has_plain_numbers(value: Any) -> bool:
     """Whether all parameters in a tree of curves are numbers, so that the curve can be inspected."""
     if dataclasses.is_dataclass(value):
-        return all(has_plain_numbers(getattr(value, name)) for name in leaf_names(type(value)))
+        return all(has_plain_numbers(getattr(value, name)) for name in leaf_names(value))
     if isinstance(value, tuple):
         return all(map(has_plain_numbers, value))
     return value is None or isinstance(value, (int, float))

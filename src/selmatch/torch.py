@@ -71,7 +71,7 @@ class _Numbers(torch.nn.Module):
             values: Iterable[Any] = instance
         else:
             values, self._structure = pytrees.flatten(instance)
-        positive = () if isinstance(instance, tuple) else positive_names(type(instance))
+        positive = () if isinstance(instance, tuple) else positive_names(instance)
         for name, value in zip(self._structure[0], values, strict=True):
             place = f"{path}.{name}" if path else name
             if _is_number(value):
@@ -126,10 +126,11 @@ class _Numbers(torch.nn.Module):
         stored: Any = getattr(self, self._stored_name(name))
         return torch.exp(stored) if name in self._logarithms else stored
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any, **options: Any) -> None:
         """Numbers of a trained loss fit one that is not, and the other way round; and those stored without axes."""
         for name in self._given:
-            mine, stored = prefix + self._stored_name(name), getattr(self, self._stored_name(name))
+            stored: Any = getattr(self, self._stored_name(name))
+            mine = prefix + self._stored_name(name)
             other = prefix + (name if name in self._logarithms else f"log_{name}")
             if mine not in state_dict and other in state_dict:
                 number = state_dict.pop(other)
@@ -137,7 +138,7 @@ class _Numbers(torch.nn.Module):
             found = state_dict.get(mine)
             if isinstance(found, torch.Tensor) and found.numel() == stored.numel() == 1:
                 state_dict[mine] = found.reshape(stored.shape)
-        super()._load_from_state_dict(state_dict, prefix, *rest)
+        super()._load_from_state_dict(state_dict, prefix, *rest, **options)
 
     def _plain(self, name: str) -> Any:
         """A number as a Python number, where it has a value that this process knows."""
@@ -244,7 +245,8 @@ class MatchingLoss(_Numbers):
         The axis of the classes, for losses of many classes.
     trainable : sequence of str
         Numbers to learn: by name ("alpha": all of that name), or by the name in the ``state_dict``
-        ("potential.scaling.alpha"). Positive ones stay positive: their logarithm is learned.
+        ("potential.scaling.alpha"). Positive ones stay positive: their logarithm is learned. Your own curves name
+        theirs in the class attributes ``trainable`` and ``positive``.
     canonicalise : bool
         Turn both scores into log-probabilities first, over the classes that are present: for logits, which are only
         defined up to a shift.
@@ -263,7 +265,7 @@ class MatchingLoss(_Numbers):
     >>> value = loss(torch.tensor([1.0, 2.0]), torch.tensor([0.5, 3.0]))
     >>> value.backward()
     >>> print(value.detach(), loss.potential.log_alpha.grad)
-    tensor(0.0592) tensor(-0.0318, dtype=torch.float64)
+    tensor(0.0592) tensor([-0.0318], dtype=torch.float64)
     """
 
     def __init__(

@@ -245,7 +245,7 @@ def _with_dual_numbers(curve: Any, learned: tuple[str, ...]) -> Any:
 def derivative(function: Any, x: Array) -> Array:
     """The derivative of a function at x, exact to rounding."""
     ones = 1.0 + 0.0 * x
-    learned = declared_numbers(type(function))
+    learned = declared_numbers(function)
     if learned:
         function = _with_dual_numbers(function, learned)
     result = f.apply_formula(function, Dual(1.0 * x, ones))

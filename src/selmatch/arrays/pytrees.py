@@ -51,11 +51,11 @@ def attributes(instance: Any) -> dict[str, Any]:
 
 
 def _split(instance: Any) -> tuple[list[tuple[str, Any]], tuple[tuple[str, Any], ...]]:
-    leaves, found = leaf_names(type(instance)), attributes(instance)
+    leaves, found = leaf_names(instance), attributes(instance)
     children = [(name, getattr(instance, name)) for name in leaves]
     static = [(name, value) for name, value in found.items() if name not in leaves]
     mesh = vars(instance).get("_mesh")
-    if mesh is None and declared_numbers(type(instance)) and instance.is_integrated() and has_plain_numbers(instance):
+    if mesh is None and declared_numbers(instance) and instance.is_integrated() and has_plain_numbers(instance):
         mesh = instance.mesh  # copies with other numbers cannot measure themselves
     if mesh is not None:
         static.append(("_mesh", mesh.changeable if children else mesh))
