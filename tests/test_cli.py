@@ -254,7 +254,7 @@ def test_check_has_an_exit_code_for_each_verdict(words, code, start):
 
 def test_check_undecided(monkeypatch):
     undecided = sm.certify.Undecided("the loss is convex", sm.Interval(0, 1), "by search", remains="much")
-    monkeypatch.setattr("selmatch.certify.convex", lambda *_: undecided)
+    monkeypatch.setattr("selmatch.certify.convex", lambda *_, **options: undecided)
     found = invoke("check", "z", "--json")
     assert found.exit_code == 3
     assert json.loads(found.stdout)["remains"] == "much"

@@ -151,7 +151,7 @@ def test_hessians_of_a_leading_class_keep_their_digits_when_jitted():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ROOM)
-@pytest.mark.parametrize(("framework", "index"), [("jax", 1), *(("jitted", i) for i in range(len(SCALINGS)))])
+@pytest.mark.parametrize(("framework", "index"), [("jax", 1), *(("jitted", i) for i in (0, 5, 9, 11))])
 def test_hessians_of_a_leading_class_keep_their_digits_in_jax(framework, index, dtype):
     require_accurate(index, framework, dtype)
 

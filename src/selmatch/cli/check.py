@@ -35,7 +35,7 @@ def check(
     looked_at = potential(source, scaling, classes, gamma, check=False)
     certificate = certify.convex(looked_at, domain)
     verdict = type(certificate).__name__
-    accepted = None if certificate or domain is not None else _accepted(looked_at)
+    accepted = None if certificate or domain is not None else _accepted(looked_at, certificate)
     if as_json:
         document = {"of": repr(looked_at), **certificate_document(certificate)}
         emit(document if accepted is None else {**document, "accepted": certificate_document(accepted)})
@@ -48,14 +48,15 @@ def check(
     raise typer.Exit(EXIT_CODES[verdict])
 
 
-def _accepted(potential: Any) -> Any:
-    """What a loss looks at when it is made, where that is less than the whole domain and suffices."""
-    from selmatch.losses import MatchingLoss
+def _accepted(loss: Any, everywhere: Any) -> Any:
+    """What a loss looks at when it is made, where that is less than everywhere and suffices."""
+    from selmatch.losses import MatchingLoss, potential_of
 
     try:
-        return MatchingLoss(potential).certificate
+        accepted = MatchingLoss(potential_of("check", loss)).certificate
     except ValueError:
         return None
+    return accepted if accepted is not None and accepted.domain != everywhere.domain else None
 
 
 def certificate_document(certificate: Any) -> dict[str, Any]:
