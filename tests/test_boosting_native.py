@@ -191,7 +191,7 @@ DISAGREEING = [
 ]
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize(("booster", "given"), AGREEING, ids=str)
 def test_other_kinds_of_boosting_agree_on_both_routes(booster, given, weighted):
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 400) if weighted else None
