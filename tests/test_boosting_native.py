@@ -171,6 +171,7 @@ def test_native_parameters_say_what_is_missing():
 AGREEING = [
     ("xgboost", {"booster": "dart", "rate_drop": 0.5, "normalize_type": "forest", "gamma": 0.1}),
     ("xgboost", {"booster": "gblinear"}),
+    ("xgboost", {"tree_method": "exact", "lambda": 3.0, "min_child_weight": 2.5}),
     ("xgboost", {"booster": "gblinear", "updater": "coord_descent", "lambda": 0.5, "alpha": 0.01}),
     ("xgboost", {"grow_policy": "lossguide", "max_leaves": 6, "subsample": 0.7, "num_parallel_tree": 2}),
     ("lightgbm", {"boosting": "goss", "lambda_l2": 2.0}),
@@ -190,7 +191,7 @@ DISAGREEING = [
 ]
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize(("booster", "given"), AGREEING, ids=str)
 def test_other_kinds_of_boosting_agree_on_both_routes(booster, given, weighted):
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 400) if weighted else None

@@ -11,7 +11,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 import selmatch as sm
 from selmatch import boosting
 
-ROWS = 1500  # two blocks of CatBoost
+ROWS = 1100  # two blocks of CatBoost
 X, Y = regression(ROWS)
 RANDOM = np.random.default_rng(7)
 LINKS = [sm.Sigmoid().affine(alpha=2.0), sm.Sinh(), sm.Identity(), sm.SmeLU(c=0.5)]
@@ -202,7 +202,7 @@ def test_scikit_learn_itself_starts_at_the_weighted_mean():
 
 
 def test_weights_of_lists_and_of_many_targets_are_noticed():
-    sizes, lists = np.full(150, 10), np.exp(np.random.default_rng(1).normal(size=150))
+    sizes, lists = np.full(ROWS // 10, 10), np.exp(np.random.default_rng(1).normal(size=ROWS // 10))
     loss = sm.MatchingLoss(sm.CompositeSoftmax(sm.Sinh().affine(alpha=0.3)))
     objective = boosting.xgboost(loss, ranking="listwise")
     data = xgboost.DMatrix(X, label=Y, group=sizes, weight=lists)

@@ -118,14 +118,14 @@ WITH_IMPORTANCES = [
 @pytest.mark.parametrize(("backend", "params"), WITH_IMPORTANCES, ids=str)
 def test_importances_are_shares_of_the_features(backend, params):
     names = pd.DataFrame(X, columns=["a", "b", "c", "d"])
-    for features in (X, names, names.set_axis(["a[0]", "b:1", "c", "d"], axis=1)):
+    for features in (names, names.set_axis(["a[0]", "b:1", "c", "d"], axis=1)):
         model = regressor(backend, loss=sm.Sinh(), backend_params=params).fit(features, Y)
         shares = model.feature_importances_
         assert shares.shape == (4,)
         assert np.all(shares >= 0.0)
         assert shares.sum() == pytest.approx(1.0, abs=1e-12)
         assert np.argmax(shares) == 1
-    constant = regressor(backend, backend_params=params).fit(X, np.ones(240)).feature_importances_
+    constant = regressor(backend, n_estimators=3, backend_params=params).fit(X, np.ones(240)).feature_importances_
     assert np.all(constant == 0.0) or params.get("booster") == "gblinear"  # whose coefficients are rounding
     assert np.all(np.isfinite(constant))
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import catboost
 import numpy as np
-from catboost.core import _check_train_params
 
 from selmatch import kernels
 from selmatch.boosting.objective import METRIC
@@ -282,8 +281,8 @@ class CatBoostObjective(LibraryObjective):
 
     def _takes(self, name: str, value: Any) -> bool:
         try:
-            _check_train_params({name: value})
-        except catboost.CatBoostError as error:
+            catboost.core._check_train_params({name: value})
+        except (AttributeError, catboost.CatBoostError) as error:  # an attribute that has moved tells nothing
             return "Unknown option" not in str(error)
         return True
 

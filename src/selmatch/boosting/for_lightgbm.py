@@ -9,7 +9,6 @@ from typing import Any
 
 import lightgbm
 import numpy as np
-from lightgbm.basic import _ConfigAliases
 
 from selmatch.boosting.native import slackened
 from selmatch.boosting.objective import METRIC
@@ -243,8 +242,12 @@ class LightGBMObjective(LibraryObjective):
 
 @functools.cache
 def _listed() -> frozenset[str]:
-    """All names of LightGBM's parameters, from the only place where it lists them."""
-    return frozenset(name for names in _ConfigAliases._get_all_param_aliases().values() for name in names)
+    """All names of LightGBM's parameters, from the only place where it lists them; none if that has moved."""
+    try:
+        aliases = lightgbm.basic._ConfigAliases._get_all_param_aliases()
+    except AttributeError:
+        return frozenset()
+    return frozenset(name for names in aliases.values() for name in names)
 
 
 class _LightGBMMetric(Metric):

@@ -100,7 +100,7 @@ def unlike(booster: str, kind: type, given: Mapping[str, Any]) -> str | None:
         if kind is Identity and (found := asks("reg_sqrt", True, 1, "true", "1", "+")):
             return f"{found}, which only LightGBM's own objective follows"
     if booster == "xgboost":
-        if float(given.get("scale_pos_weight", 1.0)) != 1.0:
+        if given.get("scale_pos_weight") not in (None, 1, "1"):
             return f"scale_pos_weight={given['scale_pos_weight']!r}, which only XGBoost's own objective follows"
         if kind is Sigmoid and (found := asks("tree_method", "approx")):
             return f"{found}, which places cuts by curvature only for XGBoost's own objective"

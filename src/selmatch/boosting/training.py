@@ -33,7 +33,7 @@ class Model:
     objective : Objective
         With the start value and the scale of this training.
     booster : object
-        The library's own.
+        The library's own; ``objective.predict(booster, X)`` gives the scores of :meth:`predict`.
     best_iteration : int or None
         The best round, counted from 0; None without early stopping.
     history : dict
@@ -277,13 +277,13 @@ class LibraryObjective(Objective):
         """Raise for a parameter that the library does not have: some libraries pass over misspelt ones in silence."""
         known = self._known_params()
         for key, value in params.items():
-            if key not in known and not self._takes(key, value):
+            if known and key not in known and not self._takes(key, value):
                 near = nearest(str(key), sorted(known.difference(self.settled)))
                 advice = "See its documentation." if near is None else f"Did you mean {near!r}?"
                 raise ValueError(f"{who}: {name} must be parameters of {self.library}, got {key!r}. {advice}")
 
     def _known_params(self) -> frozenset[str]:
-        """The names of the library's parameters, aliases included."""
+        """The names of the library's parameters, aliases included; none if it does not tell."""
         raise NotImplementedError
 
     def _takes(self, name: str, value: Any) -> bool:
