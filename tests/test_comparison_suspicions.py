@@ -80,6 +80,12 @@ def test_copies_of_the_target_are_warned_of_and_kept(random, rows, scale):
     assert set(COPIES) <= set(prepare(frame, QUESTION).names)
 
 
+def test_one_row_far_out_makes_no_copy():
+    frame = ordinary(np.random.default_rng(0), 200)
+    frame.loc[7, ["heavy", "y"]] = 1e9
+    assert notes_of(frame) == []
+
+
 def test_the_chance_of_an_order_is_exact():
     """Against all orders of a few rows."""
     y, x = np.array([0, 0, 1, 1, 1, 2]), np.array([0, 0, 0, 1, 1, 1])
