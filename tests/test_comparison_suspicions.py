@@ -47,7 +47,7 @@ RANDOM = st.integers(0, 10**6).map(np.random.default_rng)
 ROWS = st.integers(60, 400)
 
 
-@settings(max_examples=10)
+@settings(max_examples=20)
 @given(random=RANDOM, rows=ROWS)
 def test_ordinary_tables_are_left_in_peace(random, rows):
     assert notes_of(ordinary(random, rows)) == []
@@ -173,7 +173,7 @@ UNKNOWN = [
 ]
 
 
-@settings(max_examples=3)
+@settings(max_examples=4)
 @given(random=RANDOM, rows=st.integers(120, 400))
 @pytest.mark.parametrize("numbers", UNKNOWN)
 def test_numbers_for_what_is_not_known_are_noticed(numbers, random, rows):
