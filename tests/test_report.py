@@ -17,7 +17,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
@@ -729,6 +729,7 @@ def declared(selector, name, within):
 
 
 @pytest.mark.parametrize("window", [1200, 1280, 1920])
+@settings(max_examples=20)
 @given(value=st.floats(-300.0, 300.0), sign=st.sampled_from([-1.0, 1.0]))
 def test_all_columns_of_the_table_of_measures_fit(window, value, sign):
     """Columns share the width evenly, so the longest text that cannot be broken must fit into one of them."""
@@ -753,7 +754,8 @@ def test_tables_show_that_they_move():
 
 @pytest.mark.parametrize(("names", "told"), [(("squared",), False), (tuple("abcdefg"), True)])
 @pytest.mark.usefixtures("without_pictures")
-def test_narrow_windows_are_told_to_move_a_wide_table(names, told):
+def test_narrow_windows_are_told_to_move_a_wide_table(monkeypatch, names, told):
+    monkeypatch.setattr(report.illustrations, "gains", lambda comparison: None)
     assert ('class="small muted sideways many"' in report.html(comparison_of(names))) == told
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selmatch.comparison.result import Estimate
@@ -22,6 +22,7 @@ def back(text: str) -> Decimal:
     return Decimal(text.replace(",", ""))
 
 
+@settings(max_examples=30)
 @given(value=MAGNITUDES, digits=st.integers(3, 6))
 def test_numbers_are_those_that_were_meant(value, digits):
     text = readable(value, digits)
@@ -35,6 +36,7 @@ def test_numbers_are_those_that_were_meant(value, digits):
     assert "." not in padded or len(shown_digits) == digits
 
 
+@settings(max_examples=30)
 @given(value=st.floats(1e-4, 9.99e8))
 def test_usual_numbers_have_no_power_of_ten(value):
     for text in (readable(value), readable(-value), shown(value), str(Estimate(value, value, value))):
@@ -42,6 +44,7 @@ def test_usual_numbers_have_no_power_of_ten(value):
         assert len(text.split()[0]) <= 12
 
 
+@settings(max_examples=30)
 @given(size=st.floats(-12.0, 15.0), parts=st.lists(st.floats(-1.0, 1.0), min_size=2, max_size=6))
 def test_numbers_beside_each_other_have_one_power_and_as_many_decimals(size, parts):
     values = [part * 10.0**size for part in [*parts, 1.0]]

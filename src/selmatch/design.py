@@ -155,11 +155,9 @@ class Wish:
         places = " and ".join(place(low, high) for low, high, _ in self.regions)
         kind = "lists" if self.classes else self.of
         share = f"{100.0 * self.covered:.3g} % of {self.rows:,} {KINDS[kind]}"
-        how = (
-            f"family {self.family}"
-            if self.edge is None
-            else f"edge {readable(self.edge)}, floor {readable(self.floor)}"
-        )
+        how = f"family {self.family}"
+        if self.edge is not None and self.floor is not None:
+            how = f"edge {readable(self.edge)}, floor {readable(self.floor)}"
         times = f"on average {readable(self.reached)} times as sensitive as elsewhere"
         scale = f"slope of the scaling {self.strength:g} times" if self.classes else "mean sensitivity 1"
         return f"{'differences' if kind == 'pairs' else 'scores'} {places} ({share}) are {times}; {how}, {scale}"

@@ -5,6 +5,7 @@ Nothing is left out for it. Each finding is a sentence; those about what makes r
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -104,7 +105,8 @@ def _copies(column: np.ndarray, kind: str, target: np.ndarray, scores: np.ndarra
         return ""
     x, y = column[present], target[present]
     if kind != "category" and any(_correlation(x, z[present]) > _LEAK for z in (target, scores)):
-        return f"correlation above {_LEAK}"
+        if _of_ranks(x, y) > 0.9:  # a single row far out can make the other one
+            return f"correlation above {_LEAK}"
     step = max(1, len(x) // _FIRST_LOOK)
     if kind == "category":
         means = np.bincount(x.astype(int), weights=y) / np.maximum(1, np.bincount(x.astype(int)))
@@ -156,7 +158,8 @@ def _same_columns(names: Sequence[str], kinds: Sequence[str], matrix: np.ndarray
         category = kind == "category"
         # categories are the same whatever they are called; adding 0 makes -0 a plain 0
         values = pandas.factorize(column)[0] if category else np.where(np.isnan(column), np.nan, column) + 0.0
-        found.setdefault((category, np.ascontiguousarray(values).tobytes()), []).append(name)
+        digest = hashlib.blake2b(np.ascontiguousarray(values).tobytes(), digest_size=16).digest()
+        found.setdefault((category, digest), []).append(name)
     same = [" = ".join(map(repr, group)) for group in found.values() if len(group) > 1]
     if not same:
         return []
@@ -168,7 +171,7 @@ def _same_rows(matrix: np.ndarray, target: np.ndarray, time: np.ndarray | None, 
     rows = len(target)
     if len(np.unique(features)) < 0.5 * rows:  # so few different rows that they meet without being copies
         return []
-    whole = _marks([features.astype(float), target, *([] if time is None else [time])], features)
+    whole = _marks([target] if time is None else [target, time], features)
     repeated = rows - len(np.unique(whole))
     if repeated < max(1.0, _FEW_REPEATED * rows):
         return []
@@ -181,11 +184,13 @@ def _same_rows(matrix: np.ndarray, target: np.ndarray, time: np.ndarray | None, 
 
 
 def _marks(columns: Iterable[np.ndarray], start: np.ndarray | None = None) -> np.ndarray:
-    """A number for each row that two different rows hardly ever share."""
+    """A number for each row that two different rows hardly ever share (the mixer of SplitMix64)."""
     marks = np.uint64(0) if start is None else start
     for column in columns:
-        hashed = pandas.util.hash_array(np.ascontiguousarray(np.where(np.isnan(column), np.nan, column) + 0.0))
-        marks = marks * np.uint64(0x9E3779B97F4A7C15) + hashed
+        bits = (np.where(np.isnan(column), np.nan, column) + 0.0).view(np.uint64)  # one NaN, and one zero
+        marks = np.atleast_1d(marks) * np.uint64(0x9E3779B97F4A7C15) + bits
+        marks = (marks ^ (marks >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        marks = (marks ^ (marks >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(marks)
 
 
