@@ -398,12 +398,9 @@ def test_ends_of_the_domain_and_of_the_numbers():
         loss = sm.MatchingLoss(curve)
         for values, right in zip(loss.value_and_grad(s_hat, s, reduction="none"), expected, strict=True):
             np.testing.assert_allclose(values, right, rtol=1e-9)
-        for array in (torch.tensor, jnp.asarray):
-            np.testing.assert_allclose(
-                np.asarray(loss(array(s_hat), array(s), reduction="none")), expected[0], rtol=1e-9
-            )
+        found = loss(torch.tensor(s_hat), torch.tensor(s), reduction="none")
+        np.testing.assert_allclose(found.numpy(), expected[0], rtol=1e-9)
     growing = sm.MatchingLoss(sm.FromLink(lambda z: f.exp(z) + z))
     assert growing.value_and_grad(720.0, 700.0) == (math.inf, math.inf)
-    for array, single in ((torch.tensor, torch.float32), (jnp.asarray, jnp.float32)):
-        value = growing(array([95.0, 88.8], dtype=single), array([88.0, 0.0], dtype=single), reduction="none")
-        assert np.isposinf(np.asarray(value)).all()
+    tensors = (torch.tensor(z, dtype=torch.float32) for z in ([95.0, 88.8], [88.0, 0.0]))
+    assert torch.isposinf(growing(*tensors, reduction="none")).all()
