@@ -710,8 +710,8 @@ class Piecewise(Curve):
 class FromLink(Curve):
     """A curve from a formula alone, without writing a class.
 
-    Everything else (slope, primitive, inverse, difference, remainder) is computed from it; its monotonicity is not
-    known, so losses sample it before they accept it.
+    Everything else (slope, primitive, inverse, difference, remainder) is computed from it, on pieces that are measured
+    when the curve is made; its monotonicity is not known, so losses sample it before they accept it.
 
     Parameters
     ----------

@@ -744,7 +744,7 @@ def _chosen_from(node: Expression) -> Iterator[Expression]:
         yield node
 
 
-#: a curve with more breaks is taken to be smooth: each costs a quadrature
+#: a curve with more breaks has them searched for
 MOST_BREAKS = 32
 
 

@@ -72,6 +72,8 @@ def _on_arrays(curve: Curve, x: Array, u: Array, xh: Array, function: Callable[.
         with np.errstate(all="ignore"):
             found = function(curve, *(np.asarray(float(z)) for z in (x, u, xh)))
         return tuple(map(float, found)) if isinstance(found, tuple) else float(found)
+    if not hasattr(functions.namespace_of(u), "position"):
+        raise TypeError(f"the loss of {type(curve).__name__} is found by quadrature, it is no formula")
     if not getattr(x, "shape", None) == getattr(u, "shape", None) == getattr(xh, "shape", None):
         nothing = 0.0 * (x + u + xh)
         x, u, xh = x + nothing, u + nothing, xh + nothing
@@ -137,7 +139,8 @@ def _finished(curve: Curve, move: Move, x: Array, u: Array, xh: Array, space: An
     if type(curve).primitive is not _default_primitive():
         return _from_primitive(curve, where(right, move.loss, math.nan), x, u, xh, space)
     if space is not NumPy:
-        return where(right, move.loss, math.nan)
+        end = (xh == curve.domain.low) | (xh == curve.domain.high)  # there a loss may be finite where the curve is not
+        return where(right, move.loss, where((abs(move.gradient) == math.inf) & ~end, math.inf, math.nan + 0.0 * x))
     if right.all():
         return move.loss
     doubtful = ~right & np.isfinite(x) & np.isfinite(xh)
@@ -176,7 +179,7 @@ def _move(curve: Curve, x: Array, u: Array, xh: Array) -> Move:
         whole = panel(curve.slope, x, u, here, there, mesh.heights)
     climb, direct = whole.rise + sum((jump.level(xh) - jump.level(x) for jump in jumps), 0.0), value_h - value
     rounding = 64.0 * precision(functions.namespace_of(u), u) * (abs(value) + abs(value_h))
-    gradient = where(abs(climb - direct) <= rounding, climb, direct)
+    gradient = where((abs(climb - direct) <= rounding) & functions.isfinite(direct), climb, direct)
     rest = whole.ahead + sum((jump.cost(x, u, xh) for jump in jumps), 0.0)
     return Move(rest, gradient, whole.missed * abs(u), abs(rest))
 
@@ -286,8 +289,8 @@ def _looked_closer(curve: Curve, x: np.ndarray, u: np.ndarray, xh: np.ndarray) -
         error = doubt[i] / np.abs(loss[i]) if loss[i] else math.inf
         warnings.warn(
             f"{type(curve).__name__}: the loss from {x[i]:g} to {xh[i]:g} is not known to a relative error of 1e-9, "
-            f"but to {error:.1g} (estimated): the curve changes too quickly. Give its antiderivative "
-            "(write primitive), or use shorter moves.",
+            f"but to {error:.1g} (estimated): the curve changes too quickly. Give its antiderivative (write primitive) "
+            "or use shorter moves.",
             RuntimeWarning,
             stacklevel=2,
         )
