@@ -21,12 +21,12 @@ from selmatch.arrays import namespaces
 from selmatch.arrays.namespaces import is_number, loaded
 
 __all__ = [
-    "abs", "arcsin", "arcsinh", "arctan", "arctan2", "cos", "cosh", "end", "exp", "expm1", "falling", "far_phi", "fold",
-    "half_exponentials", "helper", "hyperbolic", "hypot1", "isfinite", "k_scaled", "layer_sum", "like", "log",
-    "log1p", "log_ratio", "logit", "maximum", "minimum", "mirror", "namespace_of", "not_negative", "omega", "overflowing", "phi",
-    "positive_part", "power", "psi", "psi_series", "quotient", "reciprocal", "register", "rounded_once", "row_max", "row_sum",
-    "scaled_expm1", "scaled_phi", "side", "sigmoid", "sigmoid_times", "sign", "sin", "sinh", "softplus", "sqrt",
-    "square", "tan", "tanh", "where", "within", "xlogy",
+    "abs", "arcsin", "arcsinh", "arctan", "arctan2", "cos", "cosh", "end", "exp", "expm1", "falling", "far_phi",
+    "fold", "half_exponentials", "helper", "hyperbolic", "hypot1", "isfinite", "k_scaled", "layer_sum", "like",
+    "log", "log1p", "log_ratio", "logit", "maximum", "minimum", "mirror", "namespace_of", "not_negative", "omega",
+    "overflowing", "phi", "positive_part", "power", "psi", "psi_series", "quotient", "reciprocal", "register",
+    "rounded_once", "row_max", "row_sum", "scaled_expm1", "scaled_phi", "side", "sigmoid", "sigmoid_times", "sign",
+    "sin", "sinh", "softplus", "sqrt", "square", "tan", "tanh", "where", "within", "xlogy",
 ]  # fmt: skip
 
 Array = Any
