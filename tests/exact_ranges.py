@@ -111,7 +111,7 @@ def score_pool(curve: sm.Curve, dtype: Any, rng: np.random.Generator, count: int
             found += [sign * reach * np.array([1.1, 2.5])]
         else:
             bits = 20 if dtype is np.float32 else 48
-            found += [end - sign * min(abs(high - low), 4.0) * np.exp2(-rng.uniform(0.1, bits, count)), np.full(2, end)]
+            found += [end - sign * min(high - low, 4.0) * np.exp2(-rng.uniform(0.1, bits, count)), np.full(2, end)]
     z = np.concatenate(found)
     with np.errstate(over="ignore"):
         z = z[np.maximum(1.0, _steepness(curve)) * np.abs(z) < float(np.finfo(dtype).max) / 8.0].astype(dtype)
@@ -151,9 +151,8 @@ def rows_of_curve(curve: sm.Curve, dtype: Any, count: int, seed: int = 0) -> Row
         ordinary.append(all(_within(curve, x, largest) for x in (a, b)))
     tolerance = _tolerance(curve, dtype)
     if isinstance(curve, sm.CompositeSigmoid):
-        tolerance = tolerance * np.array(
-            [_size_of_logits(curve, *pair) for pair in zip(s.tolist(), s_hat.tolist(), strict=True)]
-        )
+        pairs = zip(s.tolist(), s_hat.tolist(), strict=True)
+        tolerance = tolerance * np.array([_size_of_logits(curve, *pair) for pair in pairs])
     if "Inverse(" in repr(curve):  # the error of e^x at a rounded root x
         roots = np.maximum(np.abs(curve(s.astype(float))), np.abs(curve(s_hat.astype(float))))
         tolerance = tolerance * (1.0 + roots)
