@@ -676,3 +676,70 @@ def test_lists_and_whole_numbers_are_taken():
     masked = forward_kl(torch.zeros(2, 3), torch.arange(6.0).view(2, 3) ** 2, where=[True, False])
     assert masked == forward_kl(torch.zeros(1, 3), torch.tensor([[0.0, 1.0, 4.0]]))
     assert forward_kl([[1, 2]], [[2, 1]], where=[True]) == forward_kl(np.array([[1.0, 2.0]]), np.array([[2.0, 1.0]]))
+
+
+# ---------------------------------------------------------------------------------------- convex in the logits, or not
+
+
+@pytest.mark.parametrize("loss", [CLIPPING, RISING], ids=["clipping", "rising"])
+def test_linear_canonical_forms_are_convex_in_the_logits(loss):
+    rng = np.random.default_rng(8)
+    a, b = 4.0 * rng.normal(size=(2, 4000, 5))
+    teacher = np.round(rng.normal(size=(4000, 5)))  # many rows have several best classes
+    assert np.mean((teacher == teacher.max(-1, keepdims=True)).sum(-1) > 1) > 0.3
+    for mode in ("teacher_maximum", None):
+        losses = [
+            distillation_loss(z, teacher, loss, canonicalise=mode, reduction="none") for z in (a, b, 0.5 * (a + b))
+        ]
+        assert (losses[2] <= 0.5 * (losses[0] + losses[1]) * (1.0 + 1e-12)).all(), mode
+
+
+def test_log_probabilities_are_not():
+    loss = sm.CompositeSoftmax(sm.Exp().affine(beta=-3.0), gamma=0.3)
+    a, b, teacher = np.array([[-8.5, -5.5, -5.6], [-3.7, -3.6, -7.9], [-3.2, -0.7, -1.1]])
+    values = [distillation_loss(z, teacher, loss) for z in (a, 0.5 * (a + b), b)]
+    np.testing.assert_allclose(values, [0.077, 0.498, 0.056], atol=5e-4)
+
+
+@pytest.mark.parametrize("make", LIBRARIES.values(), ids=LIBRARIES)
+def test_several_best_classes_share_their_level(make):
+    teacher, student = np.array([[2.0, 2.0, -1.0]]), np.array([[3.0, 1.0, 0.0]])
+    value = distillation_loss(make(student), make(teacher), RISING, canonicalise="teacher_maximum")
+    assert_equal(value, RISING(student - 2.0, teacher - 2.0))
+    assert distillation_loss(make(teacher + 7.0), make(teacher), RISING, canonicalise="teacher_maximum") < 1e-15
+
+
+# ------------------------------------------------------------------------------------------ compiled for any shape
+
+
+def centred(*pair, **options):
+    return distillation_loss(*pair, RISING, canonicalise="teacher_maximum", **options)
+
+
+def compiled_agrees(function, *more, stored=False, backend="aot_eager", **options):
+    """In one graph and for two shapes; Python numbers among the arguments are symbols then."""
+    torch.compiler.reset()
+    compiled = torch.compile(function, dynamic=True, fullgraph=True, backend=backend)
+    for rows, classes in ((3, 7), (5, 11)):
+        student = torch.from_numpy(logits(rows, classes)).requires_grad_()
+        teacher = torch.from_numpy(logits(rows, classes, seed=1))
+        arguments = (student, TopKTeacher.from_scores(teacher, 4) if stored else teacher, *more)
+        mask = torch.arange(rows) != 1
+        slopes = [torch.autograd.grad(f(*arguments, where=mask, **options), student)[0] for f in (compiled, function)]
+        assert_equal(*slopes)
+
+
+def test_compiled_for_any_shape():
+    compiled_agrees(distillation_loss, sm.MatchingLoss(sm.CompositeSoftmax()), backend="eager")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", [*ROWS.values(), centred], ids=[*ROWS, "centred"])
+def test_losses_are_compiled_for_any_shape_and_number(function):
+    compiled_agrees(function, num_items=5.0, temperature=1.5)
+
+
+@pytest.mark.slow
+def test_stored_teachers_are_compiled_for_any_shape():
+    compiled_agrees(distillation_loss, RISING)
+    compiled_agrees(distillation_loss, RISING, stored=True)

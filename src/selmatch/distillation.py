@@ -17,10 +17,11 @@ import numpy as np
 
 from selmatch.algebra import require_curve
 from selmatch.arrays.namespaces import NumPy
+from selmatch.canonical import comparable, constant, log_probabilities, require_canonical
 from selmatch.composite import CompositeSoftmax
 from selmatch.curve import Curve
 from selmatch.curves import SmeLU
-from selmatch.functions import exp, expm1, fold, log, minimum, namespace_of, row_max, row_sum, softplus
+from selmatch.functions import exp, expm1, fold, minimum, namespace_of, row_sum, softplus
 from selmatch.functions import where as choose
 from selmatch.losses import Loss, MatchingLoss, potential_of
 from selmatch.parameters import has_plain_numbers, number
@@ -41,9 +42,6 @@ __all__ = [
 Array = Any
 
 _log = logging.getLogger(__name__)
-
-#: how scores are made comparable
-_CANONICAL = ("log_probabilities", "teacher_maximum", None)
 
 
 # ------------------------------------------------------------------------------------------------------- the losses
@@ -103,8 +101,7 @@ def distillation_loss(
     """
     who = "distillation_loss"
     loss = loss_of_classes(who, loss)
-    if canonicalise not in _CANONICAL:
-        raise ValueError(f"{who}: canonicalise must be one of {_CANONICAL}, got {canonicalise!r}.")
+    require_canonical(who, canonicalise)
     given = _given(who, student, teacher, temperature, where)
     options = {"weights": weights, "reduction": reduction, "num_items": num_items}
     if canonicalise == "log_probabilities":
@@ -294,7 +291,7 @@ def _given(who: str, student: Any, teacher: Any, temperature: Any, where: Any) -
     _require_finite(who, "teacher", known, rows)
     if space.name == "JAX" and not stored:
         known = space.adopt(known)
-    teacher = teacher if stored else _constant(known)
+    teacher = teacher if stored else constant(known)
     if temperature != 1.0:
         if stored:
             raise ValueError(
@@ -401,33 +398,9 @@ def _canonical(given: _Given, how: str | None = "log_probabilities") -> tuple[Ar
     teacher = namespace_of(teacher).widen(teacher)
     if given.where is not None:
         student, teacher = choose(given.where, student, 0.0), choose(given.where, teacher, 0.0)
-    if how == "log_probabilities":
-        return log_probabilities(student), teacher if stored else log_probabilities(teacher)
-    if how == "teacher_maximum":
-        top = row_max(teacher)
-        return student - row_max(choose(teacher >= top, student, -math.inf)), teacher - top
-    return student, teacher
-
-
-def log_probabilities(z: Array) -> Array:
-    """Logarithms of the probabilities that logits stand for, classes on the last axis.
-
-    Examples
-    --------
-    >>> from selmatch.distillation import log_probabilities
-    >>> np.exp(log_probabilities(np.log([1.0, 2.0, 5.0])))
-    array([0.125, 0.25 , 0.625])
-    """
-    if namespace_of(z).name == "PyTorch":
-        return z.log_softmax(-1)  # in one pass
-    z = z - _constant(row_max(z))
-    return z - log(row_sum(exp(z)))
-
-
-def _constant(x: Array) -> Array:
-    """x without derivatives."""
-    space = namespace_of(x)
-    return space.constant(x) if hasattr(space, "constant") else x
+    if stored and how == "log_probabilities":
+        return log_probabilities(student), teacher
+    return comparable(student, teacher, how)
 
 
 # --------------------------------------------------------------------------------------------- the front ends' losses
@@ -696,7 +669,7 @@ class _Rows(NamedTuple):
         for start in range(0, self.listed.shape[0], step):
             part = slice(start, start + step)
             kept = slice(None) if self.mask is None else self.mask[part]
-            z = _constant(self.listed[part][kept])
+            z = constant(self.listed[part][kept])
             z = z if self.stored else log_probabilities(namespace_of(z).widen(z))
             nowhere = np.full(z.shape[0], -math.inf)
             yield z, nowhere if self.tail is None else self.tail[part][_as_numpy(kept)]

@@ -43,7 +43,7 @@ def number(
     if not _is_real(value):
         raise TypeError(f"{who}: {name} must be a number, got {value!r}.")
     result = float(value)
-    if not (math.isfinite(result) or (infinite and math.isinf(result))):
+    if result != result or (abs(result) == math.inf and not infinite):  # comparisons also take symbols of torch.compile
         raise ValueError(f"{who}: {name} must be finite, got {result}.")
     if above is not None and not result > above:
         raise ValueError(f"{who}: {name} must be > {above:g}, got {result}.")
@@ -54,6 +54,8 @@ def number(
 
 def parameter(who: str, name: str, value: Any, **bounds: Any) -> Any:
     """A number as in :func:`number`, or an array of a framework, through which gradients may flow."""
+    if isinstance(value, (int, float)):  # first, since symbols of torch.compile can be asked for nothing else
+        return number(who, name, value, **bounds)
     if hasattr(value, "dtype") and not isinstance(value, (np.ndarray, np.generic)):
         return value
     if type(value) is object or hasattr(value, "expression"):  # a placeholder of jax.tree_util, a variable of a trace
