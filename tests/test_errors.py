@@ -101,37 +101,37 @@ sinh(torch.ones(3), jnp.ones(3))
 # class indices
 softmax(ones, np.array([0, 1, 2, 1]))
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (4, 3) does, got shape (4,),
-    which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels).
 softmax(np.ones((3, 3)), np.array([0, 1, 2]))
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (3, 3) does, got shape (3,),
-    which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels).
 softmax(np.ones((3, 3)), np.array([0.0, 1.0, 2.0]))
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (3, 3) does, got shape (3,),
-    which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels).
 softmax(torch.ones(4, 3), torch.tensor([0, 1, 2, 1]))
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (4, 3) does, got shape (4,),
-    which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels).
 softmax(torch.ones(3, 3), torch.tensor([0, 1, 2]))
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (3, 3) does, got shape (3,),
-    which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels).
 softmax(jnp.ones((3, 3)), jnp.array([0, 1, 2]))
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (3, 3) does, got shape (3,),
-    which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels).
 softmax(ones, np.array([[0], [1], [2], [1]]))
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (4, 3) does, got shape (4, 1),
-    which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels).
 softmax([1.0, 2.0, 3.0], 2)
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (3,) does, got shape (), which
-    looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels).
 softmax(np.ones((2, 4, 3)), np.zeros((2, 4), int))
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (2, 4, 3) does, got shape (2,
-    4), which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    4), which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels).
 softmax.fenchel_young(ones, np.array([0, 1, 2, 1]))
     ValueError: MatchingLoss.fenchel_young: y must hold a number for every class, as s_hat of shape (4, 3) does, got
-    shape (4,), which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    shape (4,), which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels).
 sm.MatchingLoss(sm.Separable(sm.Sinh()))(ones, np.array([0, 1, 2, 1]))
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (4, 3) does, got shape (4,),
-    which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels).
 # values
 sinh([0.0, math.nan], [0.0, 1.0])
     ValueError: MatchingLoss: s_hat must be finite, got nan at index 1. Impute it, or mask it.

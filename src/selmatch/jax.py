@@ -24,6 +24,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from selmatch import conjugates, functions
 from selmatch.arrays.namespaces import is_number
+from selmatch.labels import advice
 from selmatch.losses import Loss, MatchingLoss, PerLabel, loss_of
 
 __all__ = ["fenchel_young_loss", "matching_loss", "trainable"]
@@ -225,7 +226,7 @@ def _arranged(
         if targets.ndim not in (0, predictions.ndim):
             raise ValueError(
                 f"{who}: targets must hold a number for every class, as predictions of shape {predictions.shape} do, "
-                f"got shape {targets.shape}. Give scores, or jax.nn.one_hot(...) to fenchel_young_loss."
+                f"got shape {targets.shape}. {advice(who, loss.potential)}"
             )
         if where is not None and where.ndim == predictions.ndim - 1:
             where = jnp.expand_dims(where, axis)

@@ -101,10 +101,14 @@ class TopKTeacher:
         _announce()
         return left, rounding
 
-    def _like(self, make: Any) -> TopKTeacher:
-        """A teacher of arrays made of these, whose values need no check."""
+    @property
+    def _stored(self) -> tuple[Any, Any, Any]:
+        return self.indices, self.scores, self.log_sum_exp
+
+    def _with(self, indices: Any, scores: Any, level: Any) -> TopKTeacher:
+        """A teacher of other arrays, whose values need no check."""
         made = object.__new__(TopKTeacher)
-        made._keep(make(self.indices), make(self.scores), make(self.log_sum_exp), self.classes)
+        made._keep(indices, scores, level, self.classes)
         return made
 
     def __repr__(self) -> str:
@@ -181,16 +185,15 @@ class TopKTeacher:
 
     def __getitem__(self, key: Any) -> TopKTeacher:
         """Some of the rows: whatever indexes the log-sum-exps, also masks and arrays of indices."""
-        _ = self.log_sum_exp[key]  # rows only: the axis of the stored classes is none of them
-        key = key if isinstance(key, tuple) else (key,)
-        return self._like(lambda x: x[key] if x is self.log_sum_exp else x[(*key, slice(None))])
+        level = self.log_sum_exp[key]  # fails for the axis of the stored classes, which is none of rows
+        every = (*key, slice(None)) if isinstance(key, tuple) else (key, slice(None))
+        return self._with(self.indices[every], self.scores[every], level)
 
     def __eq__(self, other: object) -> bool:
         """Whether the same numbers are stored, in one library and on one device."""
         if not isinstance(other, TopKTeacher):
             return NotImplemented
-        pairs = [(getattr(self, name), getattr(other, name)) for name in ("indices", "scores", "log_sum_exp")]
-        return self.classes == other.classes and all(_equal(x, y) for x, y in pairs)
+        return self.classes == other.classes and all(map(_equal, self._stored, other._stored))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -200,13 +203,13 @@ class TopKTeacher:
             raise TypeError(
                 "TopKTeacher: to(device) is for tensors, got NumPy arrays. Use torch.from_numpy(...) first."
             )
-        return self._like(lambda x: x.to(device, non_blocking=non_blocking))
+        return self._with(*(x.to(device, non_blocking=non_blocking) for x in self._stored))
 
     def pin_memory(self) -> TopKTeacher:
         """The teacher in memory from which GPUs copy quickly, for a ``DataLoader``."""
         if not _is_tensor(self.indices):
             raise TypeError("TopKTeacher: pin_memory() is for tensors, got NumPy arrays. A DataLoader makes tensors.")
-        return self._like(lambda x: x.pin_memory())
+        return self._with(*(x.pin_memory() for x in self._stored))
 
 
 def _equal(x: Any, y: Any) -> bool:
@@ -241,10 +244,8 @@ def _batch_of(teachers: Sequence[TopKTeacher], **_options: Any) -> TopKTeacher:
             f"TopKTeacher: teachers of a batch must have one shape, got {listed}. For texts of different lengths: "
             "selmatch.trl.TeacherCollator."
         )
-    made = object.__new__(TopKTeacher)
-    parts = zip(*((each.indices, each.scores, each.log_sum_exp) for each in teachers), strict=True)
-    made._keep(*(default_collate(list(part)) for part in parts), teachers[0].classes)
-    return made
+    columns = zip(*(each._stored for each in teachers), strict=True)
+    return teachers[0]._with(*(default_collate(list(column)) for column in columns))
 
 
 def dense_rows(indices: Any, known: Any, tail: Any, classes: int) -> Any:
