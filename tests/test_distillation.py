@@ -581,11 +581,11 @@ def test_equal_logits_cost_nothing(name):
 
 @pytest.mark.parametrize("make", LIBRARIES.values(), ids=LIBRARIES)
 @pytest.mark.parametrize("name", ["selective", "reverse_kl"])
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_logits_that_are_not_finite_are_named(make, name, bad):
     dirty = STUDENT.copy()
     dirty[1, 3, 7] = bad
-    message = r"the {}'s logits must be finite, got -?(nan|inf) in row \(1, 3\). Mask the row with where"
+    message = r"the {}'s logits must be finite, or -inf .*, got (nan|inf) in row \(1, 3\). Mask the row with where"
     with pytest.raises(ValueError, match=message.format("student")):
         ROWS[name](make(dirty), make(TEACHER))
     with pytest.raises(ValueError, match=message.format("teacher")):
@@ -598,17 +598,105 @@ def test_stored_teachers_and_halves_that_are_not_finite_are_named():
     dirty = TEACHER[0].copy()
     dirty[2] = np.nan
     teacher = TopKTeacher(np.arange(3) + np.zeros((4, 1), dtype=int), dirty[:, :3], np.full(4, 20.0), 20)
-    with pytest.raises(ValueError, match="the teacher's logits must be finite, got nan in row 2"):
+    with pytest.raises(ValueError, match=r"the teacher's logits must be finite, .*, got nan in row 2"):
         distillation_loss(STUDENT[0], teacher, CLIPPING)
-    with pytest.raises(ValueError, match=r"fitted: the teacher's logits must be finite, got nan in row 2"):
+    with pytest.raises(ValueError, match=r"fitted: the teacher's logits must be finite, .*, got nan in row 2"):
         fitted(dirty)
-    with pytest.raises(ValueError, match=r"fitted: the teacher's logits must be finite, got nan in row 2"):
+    with pytest.raises(ValueError, match=r"fitted: the teacher's logits must be finite, .*, got nan in row 2"):
         fitted(TopKTeacher.from_scores(dirty, 3), exact=True)
     student = torch.full((2, 5000), 60000.0, dtype=torch.float16)  # whose sum is beyond half precision
     assert forward_kl(student, student) == 0.0
     student[1, 4000] = torch.nan
-    with pytest.raises(ValueError, match="the student's logits must be finite, got nan in row 1"):
+    with pytest.raises(ValueError, match=r"the student's logits must be finite, .*, got nan in row 1"):
         forward_kl(student, student)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [*((make, name) for make in (np.asarray, torch.as_tensor) for name in ROWS), (jnp.asarray, "forward_kl")],
+)
+def test_classes_that_are_ruled_out_have_no_probability(make, name):
+    """A logit of -inf is one of -1e4: of the teacher, of both, and of the student."""
+    out_of_teacher, out_of_both = np.zeros_like(TEACHER, bool), np.zeros_like(TEACHER, bool)
+    out_of_teacher[..., 3:9], out_of_both[..., 12], out_of_both[0, :, 15:] = True, True, True
+    low = [np.where(out_of_both, -1e4, STUDENT), np.where(out_of_both | out_of_teacher, -1e4, TEACHER)]
+    infinite = [np.where(z == -1e4, -np.inf, z) for z in low]
+    expected = ROWS[name](*low, reduction="none")
+    compiled = jax.jit if make is jnp.asarray else lambda function: function
+    assert_equal(compiled(ROWS[name])(*map(make, infinite)), np.mean(expected))
+    assert_equal(ROWS[name](*map(make, infinite), reduction="none"), expected)
+    if make is torch.as_tensor:
+        value, slope = torch_gradient(ROWS[name], infinite[0], make(infinite[1]))
+        assert_equal(value, np.mean(expected))
+        assert_equal(slope, torch_gradient(ROWS[name], low[0], make(low[1]))[1])
+        halves = [torch.as_tensor(z).half() for z in infinite]
+        assert ROWS[name](*halves) == pytest.approx(ROWS[name](*(z.double() for z in halves)), rel=1e-5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_rules_classes_out(mode):
+    teacher = np.where(TEACHER < -2.0, -np.inf, TEACHER)
+    value = distillation_loss(STUDENT, teacher, CLIPPING, canonicalise=mode)
+    assert_equal(value, distillation_loss(STUDENT, np.maximum(teacher, -1e4), CLIPPING, canonicalise=mode))
+
+
+def test_a_ruled_out_class_is_that_of_the_usual_divergence():
+    teacher = np.where(TEACHER < -2.0, -np.inf, TEACHER)
+    log_q, p = torch.from_numpy(STUDENT).log_softmax(-1), torch.from_numpy(teacher).softmax(-1)
+    expected = torch.nn.functional.kl_div(log_q, p, reduction="none").sum(-1)
+    assert_equal(forward_kl(STUDENT, teacher, reduction="none"), expected)
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.as_tensor], ids=["numpy", "torch"])
+def test_stored_and_fitted_teachers_rule_classes_out(make):
+    teacher = TEACHER.copy()
+    teacher[..., 4:] = -np.inf  # fewer are left than are stored
+    stored, low = (TopKTeacher.from_scores(make(z), 6) for z in (teacher, np.maximum(teacher, -1e4)))
+    assert np.isfinite(np.asarray(stored.dense())).all()
+    exact = sm.CompositeSoftmax(sm.SmeLU(c=1.0).affine(beta=-30.0))
+    assert np.asarray(stored.is_exact(exact)).all()
+    assert_equal(distillation_loss(make(STUDENT), stored, exact), distillation_loss(STUDENT, teacher, exact), 1e-10)
+    assert_equal(distillation_loss(make(STUDENT), low, exact), distillation_loss(STUDENT, teacher, exact), 1e-10)
+    chosen = fitted(make(teacher))
+    assert chosen == fitted(np.maximum(teacher, -1e4))
+    assert clipped_share(chosen.loss, make(teacher)) == pytest.approx(chosen.share)
+
+
+def test_a_row_must_leave_a_class():
+    teacher = TEACHER[0].copy()
+    teacher[2] = -np.inf
+    with pytest.raises(ValueError, match=r"the teacher's logits must leave a class, got only -inf in row 2\. Mask"):
+        forward_kl(STUDENT[0], teacher)
+    assert math.isfinite(forward_kl(STUDENT[0], teacher, where=np.arange(4) != 2))
+
+
+def test_a_padded_vocabulary_is_cut():
+    padded = np.concatenate([STUDENT, logits(3, 4, 5)], axis=-1)
+    for pair, advice in (
+        ((padded, TEACHER), "student"),
+        ((STUDENT, np.concatenate([TEACHER, TEACHER], -1)), "teacher"),
+    ):
+        with pytest.raises(ValueError, match=rf"no classes: {advice}\[\.\.\., :20\]\.$") as refusal:
+            forward_kl(*pair)
+        names = dict(zip(("student", "teacher"), pair, strict=True))
+        names[advice] = eval(str(refusal.value).rpartition(": ")[2].rstrip("."), {}, names)
+        assert_equal(forward_kl(names["student"], names["teacher"]), forward_kl(STUDENT, TEACHER))
+    half = torch.from_numpy(padded)[..., :20]  # not contiguous
+    assert_equal(distillation_loss(half, torch.from_numpy(TEACHER), CLIPPING), ROWS["selective"](STUDENT, TEACHER))
+
+
+@pytest.mark.parametrize("make", LIBRARIES.values(), ids=LIBRARIES)
+def test_class_indices_are_no_teacher(make):
+    labels = np.arange(12).reshape(3, 4)
+    with pytest.raises((TypeError, ValueError), match=r"For class indices: ") as refusal:
+        distillation_loss(make(STUDENT), make(labels), CLIPPING)
+    names = {"loss": CLIPPING, "log_probabilities": log_probabilities}
+    value = eval(str(refusal.value).rpartition(": ")[2].rstrip("."), names, {"student": STUDENT, "labels": labels})
+    certain = np.where(np.arange(20) == labels[..., None], 0.0, -1e3)
+    assert value > 0.0
+    if make is torch.as_tensor:
+        plain = sm.MatchingLoss(sm.CompositeSoftmax()).label_loss(log_probabilities(STUDENT), labels)
+        assert_equal(plain, forward_kl(STUDENT, certain))
 
 
 @pytest.mark.parametrize(

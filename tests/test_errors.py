@@ -128,7 +128,8 @@ softmax(np.ones((2, 4, 3)), np.zeros((2, 4), int))
     4), which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels, score=1).
 softmax.fenchel_young(ones, np.array([0, 1, 2, 1]))
     ValueError: MatchingLoss.fenchel_young: y must hold a number for every class, as s_hat of shape (4, 3) does, got
-    shape (4,), which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels, score=1).
+    shape (4,), which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels,
+    score=1).
 sm.MatchingLoss(sm.Separable(sm.Sinh()))(ones, np.array([0, 1, 2, 1]))
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (4, 3) does, got shape (4,),
     which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from selmatch.functions import exp, log, namespace_of, row_max, row_sum
@@ -9,6 +10,8 @@ from selmatch.functions import where as choose
 
 Array = Any
 
+#: the logit of a class that is ruled out: its probability is 0 in all digits, and half precision holds it
+_LOW = -1e4
 #: the ways to make logits comparable
 CANONICAL = ("log_probabilities", "teacher_maximum", None)
 
@@ -51,6 +54,11 @@ def less_the_favourite(student: Array, teacher: Array) -> Array:
     best = teacher >= row_max(teacher)
     count = row_sum(choose(best, 0.0 * student + 1.0, 0.0))
     return student - row_sum(choose(best, student, 0.0)) / count
+
+
+def without_infinities(z: Array) -> Array:
+    """Logits with a low number for -inf, of which losses have no derivatives."""
+    return choose(z == -math.inf, _LOW, z)
 
 
 def constant(x: Array) -> Array:

@@ -17,7 +17,7 @@ import numpy as np
 
 from selmatch.algebra import require_curve
 from selmatch.arrays.namespaces import NumPy
-from selmatch.canonical import comparable, constant, log_probabilities, require_canonical
+from selmatch.canonical import comparable, constant, log_probabilities, require_canonical, without_infinities
 from selmatch.composite import CompositeSoftmax
 from selmatch.curve import Curve
 from selmatch.curves import SmeLU
@@ -64,15 +64,19 @@ def distillation_loss(
     Parameters
     ----------
     student : array
-        Logits, classes on the last axis; of NumPy, PyTorch (kernels run where there are some) or JAX. Logits must be
-        finite; others are an error that names the row, or NaN where values cannot be looked at.
+        Logits, classes on the last axis; of NumPy, PyTorch (kernels run where there are some) or JAX. Those of -inf are
+        taken as -1e4, which rules the class out, but not on GPUs outside of compiled code: clamp them there. Others
+        that are not finite are an error that names the row, or NaN where values cannot be looked at.
     teacher : array or TopKTeacher
         Logits of the same shape, or the best classes of each row.
     loss : MatchingLoss, CompositeSoftmax or Curve
         What a move of the scores costs; a curve is the scaling of a composite Softmax.
     canonicalise : {"log_probabilities", "teacher_maximum", None}
         How logits, which are only defined up to a shift, become scores: as logarithms of probabilities; or less the
-        score of the class that the teacher likes best, on both sides; None takes them as they are.
+        score of the class that the teacher likes best, on both sides (the mean, if several are best); None takes them
+        as they are. The loss is convex in the scores. With the last two, scores are linear in the student's logits, so
+        that it is convex in these too; log-probabilities are not, and with them it need not be: ask
+        ``certify.convex(loss, canonicalise="log_probabilities")``.
     temperature : float
         Divides both logits, > 0. The loss is not multiplied by its square.
     where : boolean array, optional
@@ -280,15 +284,17 @@ def _given(who: str, student: Any, teacher: Any, temperature: Any, where: Any) -
     _require_one_library(who, space, known)
     expected = (*known.shape[:-1], teacher.classes) if isinstance(teacher, TopKTeacher) else tuple(known.shape)
     if shape != expected:
-        raise ValueError(f"{who}: student and teacher must have one shape, got {shape} and {expected}.")
+        raise ValueError(
+            f"{who}: student and teacher must have one shape, got {shape} and {expected}.{_remedy(shape, expected)}"
+        )
     rows = _row_mask(who, where, shape[:-1])
     if rows is not None:
         if isinstance(where, (bool, list, tuple)) and space.name == "PyTorch":  # lists belong to no library
             rows = student.new_tensor(where).bool()
         _require_one_library(who, space, rows, "where")
         rows = space.adopt(rows) if space.name == "JAX" else rows
-    _require_finite(who, "student", student, rows)
-    _require_finite(who, "teacher", known, rows)
+    student = _ruled_out(who, "student", student, rows)
+    known = _ruled_out(who, "teacher", known, rows)
     if space.name == "JAX" and not stored:
         known = space.adopt(known)
     teacher = teacher if stored else constant(known)
@@ -301,6 +307,16 @@ def _given(who: str, student: Any, teacher: Any, temperature: Any, where: Any) -
             )
         student, teacher = space.widen(student) / temperature, space.widen(teacher) / temperature
     return _Given(student, teacher, None if rows is None else rows[..., None], space, like)
+
+
+def _remedy(student: tuple[int, ...], teacher: tuple[int, ...]) -> str:
+    """What to do about class indices, and about vocabularies of which one is padded."""
+    if teacher == student[:-1]:
+        return " For class indices: loss.label_loss(log_probabilities(student), labels)."
+    if student[:-1] == teacher[:-1]:
+        name, classes = ("student", teacher[-1]) if student[-1] > teacher[-1] else ("teacher", student[-1])
+        return f" Columns that pad a vocabulary are no classes: {name}[..., :{classes}]."
+    return ""
 
 
 def _logits(who: str, name: str, x: Any) -> Array:
@@ -317,7 +333,8 @@ def _logits(who: str, name: str, x: Any) -> Array:
         return x
     if space is NumPy and x.dtype.kind in "iu":
         return x.astype(np.float64)
-    raise TypeError(f"{who}: {name} must be floating point, got dtype {x.dtype}.")
+    labels = " For class indices: loss.label_loss(log_probabilities(student), labels)." if name == "teacher" else ""
+    raise TypeError(f"{who}: {name} must be floating point, got dtype {x.dtype}.{labels}")
 
 
 def _require_one_library(who: str, space: Any, x: Array, name: str = "teacher") -> None:
@@ -341,24 +358,38 @@ def _row_mask(who: str, where: Any, rows: tuple[int, ...]) -> Array:
     return mask
 
 
-def _require_finite(who: str, name: str, x: Array, rows: Array) -> None:
-    """Name the first row with a logit that is not finite, where values can be looked at.
+def _ruled_out(who: str, name: str, x: Array, rows: Array) -> Array:
+    """Logits with a low number for -inf; others that are not finite are an error, where values can be looked at.
 
-    One pass tells whether there is one; only then rows are looked at.
+    One pass tells whether there is one; only then rows are looked at. On GPUs logits are taken as they are: a copy
+    would double their memory.
     """
     space = namespace_of(x)
-    if _visibly_finite(x, space) is not False:
-        return
-    bad = _as_numpy(~space.isfinite(x))
+    finite = _visibly_finite(x, space)
+    if finite or (finite is None and _has_kernels(x)):
+        return x
+    if finite is False:
+        _require_finite_or_low(who, name, _as_numpy(x), None if rows is None else _as_numpy(rows))
+    return without_infinities(x)
+
+
+def _require_finite_or_low(who: str, name: str, x: np.ndarray, rows: np.ndarray | None) -> None:
+    bad = ~np.isfinite(x) & (x != -math.inf)
+    empty = (x == -math.inf).all(axis=-1)
+    bad[..., 0] |= empty
     if rows is not None:
-        bad = bad & _as_numpy(rows)[..., None]
+        bad &= rows[..., None]
     if not bad.any():
         return
     *row, place = (int(i) for i in np.argwhere(bad)[0])
     named = tuple(row) if len(row) > 1 else row[0] if row else 0
+    if empty[tuple(row)]:
+        raise ValueError(
+            f"{who}: the {name}'s logits must leave a class, got only -inf in row {named}. Mask the row with where."
+        )
     raise ValueError(
-        f"{who}: the {name}'s logits must be finite, got {float(x[(*row, place)])} in row {named}. "
-        "Mask the row with where; a class that is ruled out needs a low number, such as -1e4."
+        f"{who}: the {name}'s logits must be finite, or -inf for a class that is ruled out, got {x[(*row, place)]} in "
+        f"row {named}. Mask the row with where."
     )
 
 
@@ -682,7 +713,7 @@ def _rows_to_look_at(who: str, teacher: Any, where: Any) -> _Rows:
     if not shape or shape[-1] == 0:
         raise ValueError(f"{who}: teacher must have its classes on the last axis, got shape {shape}.")
     mask = _row_mask(who, where, shape[:-1])
-    _require_finite(who, "teacher", listed, mask)
+    listed = _ruled_out(who, "teacher", listed, mask)
     if math.prod(shape[:-1]) == 0 or (mask is not None and not _as_numpy(mask).any()):
         raise ValueError(f"{who}: teacher must have at least one row that counts, got none.")
     mask = None if mask is None else mask.reshape(-1)

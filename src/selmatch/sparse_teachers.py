@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from selmatch.canonical import without_infinities
 from selmatch.composite import CompositeSoftmax
 from selmatch.curve import Curve
 from selmatch.losses import MatchingLoss
@@ -50,7 +51,7 @@ class TopKTeacher:
     indices : array of integers
         The stored classes of each row, k on the last axis, each of them once. A tensor or a NumPy array.
     scores : array
-        Their scores (raw logits), of the shape of ``indices``.
+        Their scores (raw logits), of the shape of ``indices``; -inf is taken as -1e4.
     log_sum_exp : array
         The log-sum-exp of all scores of a row, with one axis less.
     classes : int
@@ -83,7 +84,7 @@ class TopKTeacher:
         indices, scores = _sorted(self.indices, self.scores)
         _check_values(indices, self.classes)
         level = self.log_sum_exp.detach() if _is_tensor(self.log_sum_exp) else self.log_sum_exp
-        _check_total(*self._keep(indices, scores, level, int(self.classes)))
+        _check_total(*self._keep(indices, without_infinities(scores), level, int(self.classes)))
 
     def _keep(self, indices: Any, scores: Any, level: Any, classes: int) -> tuple[Any, Any]:
         """Store what was given, and what every loss needs of it: computed once, not in every step.
