@@ -284,9 +284,8 @@ def _given(who: str, student: Any, teacher: Any, temperature: Any, where: Any) -
     _require_one_library(who, space, known)
     expected = (*known.shape[:-1], teacher.classes) if isinstance(teacher, TopKTeacher) else tuple(known.shape)
     if shape != expected:
-        raise ValueError(
-            f"{who}: student and teacher must have one shape, got {shape} and {expected}.{_remedy(shape, expected)}"
-        )
+        remedy = _remedy(shape, expected, stored)
+        raise ValueError(f"{who}: student and teacher must have one shape, got {shape} and {expected}.{remedy}")
     rows = _row_mask(who, where, shape[:-1])
     if rows is not None:
         if isinstance(where, (bool, list, tuple)) and space.name == "PyTorch":  # lists belong to no library
@@ -309,13 +308,13 @@ def _given(who: str, student: Any, teacher: Any, temperature: Any, where: Any) -
     return _Given(student, teacher, None if rows is None else rows[..., None], space, like)
 
 
-def _remedy(student: tuple[int, ...], teacher: tuple[int, ...]) -> str:
+def _remedy(student: tuple[int, ...], teacher: tuple[int, ...], stored: bool) -> str:
     """What to do about class indices, and about vocabularies of which one is padded."""
     if teacher == student[:-1]:
         return " For class indices: loss.label_loss(log_probabilities(student), labels)."
     if student[:-1] == teacher[:-1]:
-        name, classes = ("student", teacher[-1]) if student[-1] > teacher[-1] else ("teacher", student[-1])
-        return f" Columns that pad a vocabulary are no classes: {name}[..., :{classes}]."
+        name = "student" if student[-1] > teacher[-1] else "TopKTeacher.from_scores of scores" if stored else "teacher"
+        return f" Columns that pad a vocabulary are no classes: {name}[..., :{min(student[-1], teacher[-1])}]."
     return ""
 
 
