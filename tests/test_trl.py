@@ -359,12 +359,20 @@ def test_logits_that_pad_a_vocabulary_are_left_out(tmp_path):
     start = model()
     start.resize_token_embeddings(size + 5, mean_resizing=False)
     padded = start.double()
-    trained = train_with_stored_teacher(tmp_path, 8, 1, start=padded, vocab_size=size)[1].model
+    trainer = train_with_stored_teacher(tmp_path, 8, 1, start=padded, vocab_size=size)[1]
+    trained = trainer.model
     plain = model().double()
     for name, before in plain.named_parameters():
         before.data += trained.get_parameter(name).data[: len(before)] - before.data
     reference = weights(plain) - weights(model().double())
     assert (reference - found).norm() / found.norm() < 1e-12
+    example = with_columns(sentences()[0])
+    trainer._teacher = tuple(torch.tensor([column]) for column in list(example.values())[2:])
+    outputs, labels = {"logits": torch.randn(1, len(example["labels"]), size + 5)}, torch.tensor([example["labels"]])
+    expected = trainer._stored_teacher_loss(outputs, labels)
+    trainer.vocab_size = None  # teachers from a file know their classes
+    trainer.data_collator = TeacherCollator(padding_collator(), SimpleNamespace(classes=size))
+    assert trainer._stored_teacher_loss(outputs, labels) == expected
     with pytest.raises(ValueError, match="StoredTeacherTrainer: vocab_size must be a whole number >= 1, got 0"):
         train_with_stored_teacher(tmp_path, 8, 1, vocab_size=0)
 

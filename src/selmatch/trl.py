@@ -277,7 +277,11 @@ class StoredTeacherTrainer(Trainer):
     ) -> None:
         self.distillation = _many_classes("StoredTeacherTrainer", loss)
         self.temperature = temperature
-        self.vocab_size = _checked_size("StoredTeacherTrainer", vocab_size)
+        if vocab_size is not None and (
+            isinstance(vocab_size, bool) or not isinstance(vocab_size, int) or vocab_size < 1
+        ):
+            raise ValueError(f"StoredTeacherTrainer: vocab_size must be a whole number >= 1, got {vocab_size!r}.")
+        self.vocab_size = vocab_size
         self._teacher: tuple[torch.Tensor, ...] = ()
         super().__init__(*args, compute_loss_func=self._stored_teacher_loss, **kwargs)
 
@@ -302,21 +306,15 @@ class StoredTeacherTrainer(Trainer):
         if labels is None:
             raise ValueError("StoredTeacherTrainer: the batch must hold labels, got none. They say which tokens count.")
         logits = _logits_of(outputs)
-        known = getattr(getattr(self.data_collator, "teachers", None), "classes", None)
-        logits = logits[..., : self.vocab_size or known]
-        classes = self.vocab_size or known or logits.shape[-1]
+        read = getattr(getattr(self.data_collator, "teachers", None), "classes", None)
+        classes = self.vocab_size or read or logits.shape[-1]
+        logits = logits[..., :classes]
         teacher = TopKTeacher(*(part.to(logits.device) for part in self._teacher), classes=classes)
         items = _item_count(num_items_in_batch, logits)
         logits = logits if self.temperature == 1.0 else logits / self.temperature
         return distillation_loss(
             logits, teacher, self.distillation, where=_followed(labels.to(logits.device)), num_items=items
         )
-
-
-def _checked_size(who: str, size: Any) -> int | None:
-    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
-        raise ValueError(f"{who}: vocab_size must be a whole number >= 1, got {size!r}.")
-    return size
 
 
 def _many_classes(who: str, loss: Any) -> Any:
@@ -500,12 +498,9 @@ class SelectiveDistillationTrainer(DistillationTrainer):
         As for ``trl.DistillationTrainer``.
     loss : CompositeSoftmax, MatchingLoss, curve or Fitted
         What students are compared with; a curve is a scaling.
-    vocab_size : int, optional
-        The number of tokens; further rows of either head, which pad a vocabulary, are left out.
     """
 
-    def __init__(self, *args: Any, loss: Any, vocab_size: int | None = None, **kwargs: Any) -> None:
-        self.vocab_size = _checked_size("SelectiveDistillationTrainer", vocab_size)
+    def __init__(self, *args: Any, loss: Any, **kwargs: Any) -> None:
         distillation = MatchingLoss(_many_classes("SelectiveDistillationTrainer", loss), canonicalise=True)
         super().__init__(*args, **kwargs)
         self.distillation = distillation
@@ -551,8 +546,8 @@ class SelectiveDistillationTrainer(DistillationTrainer):
         counts = completion_mask != 0
         student = _Head.of_rows(student_hidden_states[counts], student_lm_head_weight, student_lm_head_bias)
         teacher = _Head.of_rows(teacher_hidden_states[counts], teacher_lm_head_weight, teacher_lm_head_bias)
-        student = student.of_classes(self.vocab_size).scaled(student_logit_scale / temperature)
-        teacher = teacher.of_classes(self.vocab_size).scaled(teacher_logit_scale / temperature)
+        student = student.scaled(student_logit_scale / temperature)
+        teacher = teacher.scaled(teacher_logit_scale / temperature)
         value = linear_matching_loss(
             student.hidden,
             student.weight,
@@ -581,10 +576,6 @@ class _Head(NamedTuple):
             return part.full_tensor().to(hidden.dtype) if isinstance(part, DTensor) else part
 
         return cls(hidden, whole(weight), whole(bias))
-
-    def of_classes(self, count: int | None) -> _Head:
-        """The first classes; all without a count."""
-        return self._replace(weight=self.weight[:count], bias=None if self.bias is None else self.bias[:count])
 
     def scaled(self, factor: float) -> _Head:
         """Its logits times a factor."""
