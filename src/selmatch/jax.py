@@ -143,7 +143,8 @@ _POSITIVE = ("alpha", "gain", "gamma", "rho")
 def trainable(loss: Any, names: str | Iterable[str]) -> tuple[dict[str, jax.Array], Callable[[Any], Any]]:
     """Parameters of a loss to learn, for Optax, and the function that makes the loss from them.
 
-    Alpha, gain, gamma and rho are held as logarithms: whatever an optimiser does to them, the loss stays convex. Never
+    Alpha, gain, gamma and rho are held as logarithms: whatever an optimiser does to them, the loss stays convex in the
+    predictions. Never
     learn them on the loss itself, which is least where it is blind (alpha to 0): use a measure of the validation data.
 
     Parameters

@@ -227,8 +227,8 @@ class MatchingLoss(Loss):
 
     .. math:: L(\hat s, s) = H(\hat s) - H(s) - (\hat s - s) h(s), \qquad \nabla L = h(\hat s) - h(s)
 
-    Convex in the prediction and proper: the best prediction for random S is h^-1(E h(S)), not the mean (see
-    :meth:`minimiser`).
+    Convex in the predicted scores (for many classes in all of them together) and proper: the best prediction for random
+    S is h^-1(E h(S)), not the mean (see :meth:`minimiser`).
 
     Parameters
     ----------

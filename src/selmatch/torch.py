@@ -224,7 +224,8 @@ class MatchingLoss(_Numbers):
         ("potential.scaling.alpha"). Positive ones stay positive: their logarithm is learned.
     canonicalise : bool
         Turn both scores into log-probabilities first, over the classes that are present: for logits, which are only
-        defined up to a shift.
+        defined up to a shift. The loss is convex in the log-probabilities; in the logits it need not be
+        (``certify.convex(module)`` looks).
     overwrite : bool
         Let kernels write the gradient over s_hat, to save memory; s_hat must not be needed any more.
     kernels : bool or None
