@@ -50,8 +50,9 @@ def shares_of(who: str, s_hat: Any, labels: Any, mask: Any, ignore_index: int) -
         return s_hat, shares, rows
     if "bool" not in str(getattr(mask, "dtype", type(mask))):
         return s_hat, shares, mask  # refused later
-    row_mask = not isinstance(mask, bool) and mask.ndim == len(shape) - 1
-    return s_hat, shares, rows & (mask[..., None] if row_mask else mask)
+    if not isinstance(mask, bool) and mask.ndim == len(shape) - 1:
+        mask = mask[..., None]
+    return s_hat, shares, rows & mask
 
 
 def require_score(who: str, softmax: Any, score: Any) -> Any:
