@@ -141,7 +141,9 @@ class Question:
 
 @cache
 def read(name: str) -> dict:
-    return json.loads((FOLDER / f"{name}.json").read_text())
+    """A file of the folder, or of the default one where a folder has none of that name yet."""
+    path = FOLDER / f"{name}.json"
+    return json.loads((path if path.exists() else DEFAULT_FOLDER / path.name).read_text())
 
 
 def column(rows: list, index: int) -> list:
@@ -331,6 +333,12 @@ class Exact:
         """1 - p loses as many digits as p is close to 1."""
         y = self.logits(self.s) + self.logits(self.s_hat)
         return mp.workdps(DIGITS + int(min((max(y) - min(y)) * mpf("0.87"), 2000)))
+
+    @cached_property
+    def largest_primitive(self) -> float:
+        """|Q|, which the exponential makes a relative error of."""
+        with mp.workdps(DIGITS):
+            return float(max(abs(self.scaling.Q(mpf(z))) for z in self.s + self.s_hat))
 
     @cached_property
     def largest_logit(self) -> float:
@@ -592,7 +600,11 @@ def sigmoid_cross_entropy_questions(alpha: float, beta: float, rows: list) -> It
     def ranking_part(loss: Any, s_hat: Any, s: Any) -> Any:
         return loss.parts(s_hat, s, reduction="none")[0]
 
+    def cross_entropy_of_link() -> Any:
+        return sm.CrossEntropy(sm.Sigmoid().affine(alpha=alpha, beta=beta))
+
     yield Question("cross-entropy", build=cross_entropy, ask=value, texts=columns["ce"], **common, **inherited)
+    yield Question("cross-entropy of the link", build=cross_entropy_of_link, ask=value, texts=columns["ce"], **common)
     yield Question(
         "cross-entropy gradient",
         build=cross_entropy,
@@ -700,6 +712,160 @@ def reweighting_questions(data: dict) -> Iterator[Question]:
         )
 
 
+# ------------------------------------------------------------------------------- curvatures, products, parts, targets
+def score_transform(potential: Any, z: Any) -> Any:
+    with np.errstate(over="ignore"):  # of a class that leads, beside others that do not overflow
+        return potential.score_transform(z)
+
+
+def derived_softmax_questions(case: dict) -> Iterator[Question]:
+    rho = case["rho"]
+    s, s_hat, v = (numbers([case[name]]) for name in ("s", "s_hat", "v"))
+    exact = Exact({**case, "rho": rho}, case["s"], case["s_hat"])
+    # the anchor is a log-score like any other
+    largest = max(exact.largest_logit, abs(case["anchor"] or 0.0) / case["gamma"])
+    upper = np.triu_indices(s.shape[1])
+
+    def potential() -> sm.CompositeSoftmax:
+        biases = None if set(rho) == {1.0} else tuple(rho)
+        return sm.CompositeSoftmax(scaling_of(case), gamma=case["gamma"], rho=biases, anchor=case["anchor"])
+
+    def loss() -> Any:
+        return loss_of(potential())
+
+    common = {
+        "label": f"{name_case(case['scaling'], case)} anchor={case['anchor']}",
+        "parameters": parameters_of(case),
+        "find_logits": lambda: numbers([largest]),
+    }
+
+    def ask(quantity: str, build: Any, function: Any, inputs: tuple, name: str, **more: Any) -> Question:
+        return Question(quantity, build=build, ask=function, inputs=inputs, texts=[case[name]], **{**common, **more})
+
+    def sized(name: str) -> Callable[[], np.ndarray]:
+        return lambda: numbers([case[name]])
+
+    def part(i: int) -> Callable[..., Any]:
+        return lambda loss, s_hat, s: loss.parts(s_hat, s, reduction="none")[i]
+
+    at = (s_hat,)
+    yield ask("score transform", potential, score_transform, at, "score_transform",
+              find_logits=lambda: numbers([exact.largest_primitive]))  # fmt: skip
+    yield ask("probability", potential, lambda c, z: c.prob(z), at, "p")
+    yield ask("link", potential, lambda c, z: c.link(z), at, "h")
+    yield ask("potential", potential, lambda c, z: c.primitive(z), at, "H", find_scale=lambda: numbers([
+        case["gamma"] * max(largest, 1.0)]))  # fmt: skip
+    yield ask("hessian", potential, lambda c, z: c.hessian(z)[..., upper[0], upper[1]], at, "hessian_upper")
+    yield ask("product", loss, lambda f, z, v: f.hvp(z, v), (s_hat, v), "hvp", find_scale=sized("hvp_size"))
+    yield ask("newton curvature", loss, lambda f, z: f.curvature(z), at, "Delta")
+    pair = (s_hat, s)
+    yield ask("secant curvature", loss, lambda f, a, b: f.curvature(a, b, kind="secant"), pair, "secant")
+    yield ask("quadratic", loss, lambda f, a, b: f.quadratic(a, b, reduction="none"), pair, "quadratic")
+    yield ask("loss", loss, value, pair, "loss")
+    yield ask("gradient", loss, gradient, pair, "grad", find_scale=sized("grad_size"))
+    yield ask("ranking part", loss, part(0), pair, "ranking")
+    yield ask("region part", loss, part(1), pair, "region")
+
+
+def derived_sigmoid_questions(case: dict) -> Iterator[Question]:
+    names = read("derived")["columns"]["sigmoid"]
+    columns = {name: column(case["rows"], i) for i, name in enumerate(names)}
+    s, s_hat, v = (numbers(columns[name]) for name in ("s", "s_hat", "v"))
+    shift = abs(case["offset"]) / case["gamma"]
+    exact = [Exact(case, [a], [b]) for a, b in zip(columns["s"], columns["s_hat"], strict=True)]
+
+    def potential() -> sm.CompositeSigmoid:
+        check = case["scaling"] not in NON_CONVEX
+        return sm.CompositeSigmoid(scaling_of(case), gamma=case["gamma"], offset=case["offset"], check=check)
+
+    def loss() -> Any:
+        return loss_of(potential())
+
+    common = {
+        "label": f"{name_case(case['scaling'], case)} offset={case['offset']}",
+        "parameters": (*parameters_of(case), case["offset"]),
+        "find_logits": lambda: numbers([e.largest_logit + shift for e in exact]),
+    }
+
+    def ask(quantity: str, build: Any, function: Any, inputs: tuple, name: str, **more: Any) -> Question:
+        return Question(quantity, build=build, ask=function, inputs=inputs, texts=columns[name], **{**common, **more})
+
+    def part(i: int) -> Callable[..., Any]:
+        return lambda loss, s_hat, s: loss.parts(s_hat, s, reduction="none")[i]
+
+    yield ask("score transform", potential, score_transform, (s_hat,), "score_transform",
+              find_logits=lambda: numbers([e.largest_primitive + abs(case["offset"]) for e in exact]))  # fmt: skip
+    yield from curvature_questions(ask, loss, s, s_hat, v)
+    if case["scaling"] not in NON_CONVEX:
+        yield ask("ranking part", loss, part(0), (s_hat, s), "ranking")
+        yield ask("region part", loss, part(1), (s_hat, s), "region")
+
+
+def curvature_questions(ask: Callable[..., Question], loss: Any, s: Any, s_hat: Any, v: Any) -> Iterator[Question]:
+    """Second derivatives of losses of single scores."""
+    yield ask("newton curvature", loss, lambda f, z: f.curvature(z), (s_hat,), "newton")
+    yield ask("secant curvature", loss, lambda f, a, b: f.curvature(a, b, kind="secant"), (s_hat, s), "secant")
+    yield ask("product", loss, lambda f, z, v: f.hvp(z, v), (s_hat, v), "hvp")
+    yield ask("quadratic", loss, lambda f, a, b: f.quadratic(a, b, reduction="none"), (s_hat, s), "quadratic")
+
+
+def derived_link_questions(case: dict) -> Iterator[Question]:
+    names = read("derived")["columns"]
+    common = {
+        "label": name_case(case["link"], case),
+        "wider_float32": case["link"] in WIDER_FLOAT32,
+        "parameters": parameters_of(case),
+        "build": lambda: loss_of(link_of(case)),
+    }
+    columns = {name: column(case["pairs"], i) for i, name in enumerate(names["links"])}
+
+    def ask(quantity: str, build: Any, function: Any, inputs: tuple, name: str) -> Question:
+        return Question(quantity, ask=function, inputs=inputs, texts=columns[name], **common)
+
+    yield from curvature_questions(ask, None, *(numbers(columns[name]) for name in ("s", "s_hat", "v")))
+    if not case["targets"]:
+        return
+    columns = {name: column(case["targets"], i) for i, name in enumerate(names["targets"])}
+    pair = (numbers(columns["s_hat"]), numbers(columns["y"]))
+    yield ask("loss of targets", None, lambda f, a, y: f.fenchel_young(a, y, reduction="none"), pair, "fenchel_young")
+    yield ask("gradient of targets", None, lambda f, a, y: f.fenchel_young_grad(a, y), pair, "grad")
+    yield Question(
+        "loss of targets without the conjugate",
+        ask=lambda f, a, y: f.fenchel_young(a, y, conjugate=False, reduction="none"),
+        inputs=pair,
+        texts=columns["without_conjugate"],
+        find_scale=lambda: numbers([float(text) for text in columns["size_of_terms"]]),
+        **common,
+    )
+
+
+def derived_label_questions(case: dict) -> Iterator[Question]:
+    def loss() -> Any:
+        return loss_of(sm.PerLabel({one["label"]: link_of({**one, "params": {}}) for one in case["labels"]}))
+
+    label = f"PerLabel({', '.join(one['link'] for one in case['labels'])})"
+    for scores, weights, at, best, *lists in case["rows"]:
+        largest = numbers([max(map(abs, scores))])
+        yield Question("minimiser", label, loss, minimiser, weighted(scores, weights, 4), [best], lambda x=largest: x,
+                       one_row=True)  # fmt: skip
+        pair = (np.full(len(scores), at), numbers(scores))
+        for quantity, ask, texts in (
+            ("loss", value, lists[0]),
+            ("gradient", gradient, lists[1]),
+            ("newton curvature", lambda f, a, b: f.curvature(a, b), lists[2]),
+            ("secant curvature", lambda f, a, b: f.curvature(a, b, kind="secant"), lists[3]),
+        ):
+            yield Question(quantity, label, loss, ask, pair, texts)
+
+
+DERIVED = {
+    "softmax": derived_softmax_questions,
+    "sigmoid": derived_sigmoid_questions,
+    "links": derived_link_questions,
+    "per_label": derived_label_questions,
+}
+
+
 # ------------------------------------------------------------------------------------------------------- the files
 def _by_link(name: str) -> dict[str, list]:
     return _grouped(read(name)["cases"], lambda case: case["link"])
@@ -757,6 +923,10 @@ FILES: dict[str, File] = {
     "sigmoid_cross_entropy": File(_sigmoid_cross_entropy, _each(lambda c: sigmoid_cross_entropy_questions(*c))),
     "proper": File(_proper, _proper_each),
     "stochasticity": File(lambda: {"exp": [read("stochasticity")]}, _each(stochasticity_questions)),
+    "derived": File(
+        lambda: {subject: read("derived")[subject] for subject in DERIVED},
+        lambda subject, cases: _each(DERIVED[subject])(subject, cases),
+    ),
     "reweighting": File(lambda: {"square": [read("reweighting")]}, _each(reweighting_questions)),
 }
 

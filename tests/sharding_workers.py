@@ -23,7 +23,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_modul
 import selmatch as sm
 from selmatch import sharding
 from selmatch.sharding import global_count, sharded_matching_loss
-from selmatch.torch import matching_loss
+from selmatch.torch import MatchingLoss, matching_loss
 
 CLASSES = 13
 RHO = tuple(0.5 + 0.25 * k for k in range(CLASSES))
@@ -441,6 +441,35 @@ def check_data_parallel_steps_are_those_of_one_process(rank, size):
                 assert_close(found[name], parameter, rtol=rtol)
             dist.all_reduce(mean)
             assert_close(mean / size, value, rtol=rtol)
+
+
+def check_numbers_that_learn_may_be_sharded(rank, size):
+    x, teacher, mask = batch(torch.float32)
+    one, sharded = Taught(), Taught()
+    one(x, teacher, where=mask).backward()
+    fully_shard(sharded.loss)  # in double precision, unlike the others
+    fully_shard(sharded)
+    mine = slice(rank * 12 // size, (rank + 1) * 12 // size)
+    count = global_count(mask[mine], averaged=True)
+    sharded(x[mine], teacher[mine], where=mask[mine], num_items=count).backward()
+    found = {name: parameter.grad.full_tensor() for name, parameter in sharded.named_parameters()}
+    assert "loss.potential.log_gamma" in found
+    for name, parameter in one.named_parameters():
+        assert_close(found[name], parameter.grad, rtol=1e-5)
+    torch.optim.SGD(sharded.parameters(), lr=0.1).step()
+    assert "DTensor" in repr(sharded.loss)  # no process waits for the others to print
+
+
+class Taught(torch.nn.Module):
+    """A student with a loss that learns."""
+
+    def __init__(self):
+        super().__init__()
+        self.student = Student(torch.float32)
+        self.loss = MatchingLoss(LOSS, trainable=("alpha", "gamma", "beta"), canonicalise=True)
+
+    def forward(self, x, teacher, **options):
+        return self.loss(self.student(x), teacher, **options)
 
 
 def fully_shard_all(model):

@@ -694,7 +694,7 @@ ONES, NAN = np.ones(3), np.array([0.0, np.nan, 1.0])
         (lambda: PreferenceLoss(sm.Log(), 1.0)(torch.ones(2), -1.0), ValueError, "targets must lie inside"),
         (lambda: dpo()(torch.ones(2), where=[1, 0]), TypeError, "where must be boolean, got dtype int64"),
         (lambda: dpo()([1.0, 2.0], where=torch.ones(2) > 0.0), TypeError, "margins must be .* got a list"),
-        (lambda: dpo()(ONES, where=np.ones(2, dtype=bool)), ValueError, "shapes must broadcast"),
+        (lambda: dpo()(ONES, where=np.ones(2, dtype=bool)), ValueError, "where must have the shape of the scores"),
         (lambda: dpo()(ONES, reduction="max"), ValueError, "reduction must be"),
         (lambda: reward_loss(ONES, NAN), ValueError, "reward_loss: rejected must be finite"),
         (lambda: reward_loss(ONES, ONES, sm.Sinh()), TypeError, r"margins must be given with the link Sinh\(\)"),

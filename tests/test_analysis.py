@@ -1,5 +1,6 @@
 """Sensitivity, BUST, BLUST, LLUST, region and ranking reports, and the ledger's claims about them."""
 
+import functools
 import math
 
 import jax.numpy as jnp
@@ -270,10 +271,39 @@ def test_a_bounded_link_needs_no_domain():
     assert blust(sm.Arcsin(), 0.0) == pytest.approx(1.0 / math.pi, rel=1e-15, abs=0.0)
 
 
+BOUNDED = [
+    sm.Sigmoid().affine(2.0, 0.5, gain=3.0), sm.Tanh(), sm.Arctan(), sm.SmeLU(c=2.0), sm.Huber(),
+    sm.Sigmoid() + sm.Tanh().affine(alpha=0.5, beta=-1.0), sm.Sinh().capped(-1.5, 2.0), sm.CompositeSigmoid(sm.Tanh()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("curve", BOUNDED, ids=repr)
+def test_a_bounded_range_needs_no_domain(curve):
+    """BUST knows of the domain only how far the link rises over it; the limit of ever wider ones."""
+    assert not (math.isfinite(curve.domain.low) and math.isfinite(curve.domain.high))
+    w, d, wide = 0.3, 0.8, (-1e9, 1e9)
+    close = functools.partial(pytest.approx, rel=1e-8, abs=0.0)
+    assert bust(curve, w, d) == close(bust(curve, w, d, wide))
+    assert blust(curve, w) == close(blust(curve, w, wide))
+    assert bust(curve, (0.1, 0.7), d) == close(bust(curve, (0.1, 0.7), d, wide))
+    assert bust(curve, w, d, tau=1e-4) == close(bust(curve, w, d, wide, tau=1e-4))
+    assert prediction_shift(curve, (0.1, 0.7), d) == close(prediction_shift(curve, (0.1, 0.7), d, wide))
+
+
+def test_llust_without_a_domain_where_its_integral_is_finite():
+    w = 2.0  # the integral of v^2 h'(v) over all scores is pi^2/3 for the Sigmoid, pi^2/6 for tanh
+    assert llust(sm.Sigmoid(), w) == pytest.approx(w * sm.Sigmoid().slope(w) / (math.pi**2 / 3), rel=1e-13, abs=0.0)
+    assert llust(sm.Tanh(), w) == pytest.approx(w * sm.Tanh().slope(w) / (math.pi**2 / 6), rel=1e-13, abs=0.0)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: bust(sm.Sigmoid(), 0.0, 1.0), TypeError, "domain must be given"),
+        (lambda: bust(sm.Sinh(), 0.0, 1.0), TypeError, "domain must be given"),
+        (lambda: bust(sm.Sigmoid(), 0.0, 1.0, observed=lambda z: np.ones_like(z)), TypeError, "domain must be given"),
+        (lambda: region_report(sm.Sigmoid()), TypeError, "domain must be given"),
+        (lambda: llust(sm.Arctan(), 1.0), ValueError, "positive and finite, got inf"),
+        (lambda: llust(sm.Sigmoid(), 1.0, tau=0.1), TypeError, "domain must be given with tau"),
         (lambda: bust(sm.Sigmoid, 0.0, 1.0, (0, 1)), TypeError, r"Try Sigmoid\(\)"),
         (lambda: bust(sm.CompositeSoftmax(), 0.0, 1.0, (0, 1)), TypeError, "ranking_report"),
         (lambda: bust(sm.Sigmoid(), 0.0, 1.0, (1, 0)), ValueError, "low end below its high end"),

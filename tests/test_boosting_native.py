@@ -42,13 +42,19 @@ def structure(model):
     return frame[columns]
 
 
-def both(booster, link, given, weights=None, **options):
+def settings(booster, given):
+    """The user's parameters, with what a linear booster would not know left out."""
+    usual = XGBOOST if booster == "xgboost" else LIGHTGBM
+    return {**({"nthread": 1} if given.get("booster") == "gblinear" else usual), **given}
+
+
+def both(booster, link, given, weights=None, rounds=12, **options):
     X, y = regression(400)
-    params = {**(XGBOOST if booster == "xgboost" else LIGHTGBM), **given}
+    params = settings(booster, given)
     make = getattr(boosting, booster)
     for route in ("python", "native"):
         objective = make(link, curvature="newton", route=route)
-        yield objective.fit(X, y, weights=weights, rounds=12, params=params, **options), X, y
+        yield objective.fit(X, y, weights=weights, rounds=rounds, params=params, **options), X, y
 
 
 @pytest.mark.parametrize("link", LINKS, ids=repr)
@@ -159,3 +165,82 @@ def test_native_parameters_say_what_is_missing():
         boosting.native_params(sm.Sigmoid(), "xgboost")
     with pytest.raises(ValueError, match="route='native' must have a link that the booster knows"):
         boosting.native_params(sm.Sinh(), "xgboost", labels=[1.0, 2.0])
+
+
+#: parameters that shape trees in another way than regularisation, with which both routes agree
+AGREEING = [
+    ("xgboost", {"booster": "dart", "rate_drop": 0.5, "normalize_type": "forest", "gamma": 0.1}),
+    ("xgboost", {"booster": "gblinear"}),
+    ("xgboost", {"booster": "gblinear", "updater": "coord_descent", "lambda": 0.5, "alpha": 0.01}),
+    ("xgboost", {"grow_policy": "lossguide", "max_leaves": 6, "subsample": 0.7, "num_parallel_tree": 2}),
+    ("lightgbm", {"boosting": "goss", "lambda_l2": 2.0}),
+    ("lightgbm", {"data_sample_strategy": "goss", "top_rate": 0.3, "other_rate": 0.2, "path_smooth": 2.0}),
+    ("lightgbm", {"cegb_penalty_split": 0.01}),
+    ("lightgbm", {"cegb_tradeoff": 0.5, "cegb_penalty_feature_coupled": [1.0, 2.0, 3.0, 1.0]}),
+    ("lightgbm", {"cegb_penalty_feature_lazy": [0.01] * 4, "extra_trees": True}),
+    ("lightgbm", {"bagging_freq": 1, "bagging_fraction": 0.5, "use_quantized_grad": True}),
+]
+#: parameters that mean something else to the booster's own objective, and for which links
+DISAGREEING = [
+    ("xgboost", {"tree_method": "approx"}, (sm.Sigmoid,)),
+    ("xgboost", {"sampling_method": "gradient_based", "subsample": 0.5}, (sm.Sigmoid,)),
+    ("xgboost", {"scale_pos_weight": 3.0}, (sm.Sigmoid, sm.Identity)),
+    ("lightgbm", {"boosting_type": "dart", "drop_rate": 0.5}, (sm.Sigmoid, sm.Identity)),
+    ("lightgbm", {"reg_sqrt": True}, (sm.Identity,)),
+]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("booster", "given"), AGREEING, ids=str)
+def test_other_kinds_of_boosting_agree_on_both_routes(booster, given, weighted):
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 400) if weighted else None
+    for link in LINKS[:1] + LINKS[3:]:
+        # after more rounds goss chooses other rows where gradients are equal up to rounding
+        (python, X, _), (native, *_) = both(booster, link, given, weights, rounds=8)
+        assert (python.objective.route, native.objective.route) == ("python", "native")
+        np.testing.assert_allclose(python.predict(X), native.predict(X), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("booster", "given", "kinds"), DISAGREEING, ids=str)
+def test_where_routes_disagree_python_runs_or_the_native_route_is_refused(booster, given, kinds, caplog):
+    X, y = regression(400)
+    params = settings(booster, given)
+    for link in LINKS[:1] + LINKS[3:]:
+        make = getattr(boosting, booster)
+        python, free = (make(link, curvature="newton", route=route) for route in ("python", None))
+        expected = python.fit(X, y, rounds=8, params=params)
+        with caplog.at_level("INFO", "selmatch.boosting"):
+            model = free.fit(X, y, rounds=8, params=params)
+        if "boosting_type" not in given:  # LightGBM's draws for dart differ from training to training
+            np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-6, atol=1e-6)
+        kind = type(getattr(link, "curve", link))
+        if kind not in kinds:
+            assert model.objective.route == "native"
+            continue
+        assert model.objective.route == "python"
+        assert f"python route, since params hold {next(iter(given))}=" in caplog.text
+        with pytest.raises(ValueError, match=rf"with route='native', got {next(iter(given))}=.* use route='python'"):
+            make(link, curvature="newton", route="native").fit(X, y, params=params)
+        with pytest.raises(ValueError, match=rf"params must not hold {next(iter(given))}="):
+            boosting.native_params(link, booster, labels=y, params=given)
+        free.fit(X, y, rounds=1)  # the next training chooses again
+        assert free.route == "native"
+
+
+def test_a_linear_booster_learns_a_line_on_both_routes():
+    X, _ = regression(400)
+    y = X @ [1.0, -2.0, 0.5, 0.0] + 3.0
+    params = {"nthread": 1, "booster": "gblinear", "updater": "coord_descent"}
+    for route in ("python", "native"):
+        model = boosting.xgboost(sm.Identity(), curvature="newton", route=route).fit(X, y, rounds=200, params=params)
+        assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) < 1e-5
+    with pytest.raises(ValueError, match="early_stopping must be None with booster='gblinear', got 3"):
+        boosting.xgboost(sm.Identity()).fit(X, y, params=params, validation=(X, y), early_stopping=3)
+
+
+@pytest.mark.parametrize("route", ["python", "native"])
+def test_random_forests_of_lightgbm_are_refused(route):
+    X, y = regression()
+    objective = boosting.lightgbm(sm.Identity(), curvature="newton", route=route)
+    with pytest.raises(ValueError, match="params must not hold boosting='rf': LightGBM's random forests take neither"):
+        objective.fit(X, y, params={"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.5})

@@ -515,11 +515,83 @@ def test_compare_passes_on_what_was_said(shop, tmp_path, monkeypatch, spec):
     assert said["focus"] is None
     assert said["between"] == (-1.0, 40.0)
     assert (said["cap"], said["at"], said["drop"], said["losses"]) == (90.0, 7, ("pages", "b"), None)
-    assert said["folder"] == tmp_path / "a" / "selmatch-journal"
+    assert said["folder"] == tmp_path / "a"
     assert run_compare(shop, tmp_path / "a", "--loss", spec, "--group", "q", "--model", "linear").exit_code == 2
     assert (said["loss"], said["group"], said["model"], said["focus"]) == (spec, "q", "linear", None)
     run_compare(shop, tmp_path / "a")
     assert (said["focus"], said["top"], said["strength"], said["seed"]) == ("high", 0.1, 8.0, 0)
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_a_report_about_another_question_is_not_replaced(shop, tmp_path, monkeypatch, spec):
+    out, same = tmp_path / "report", ("--model", "linear", "--losses", "squared", "--drop", "hour")
+    assert run_compare(shop, out, *same).exit_code == 0
+    kept = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+    assert set(kept) == {"comparison.json", "loss.toml"}
+    moved = shop.with_name("other.csv")
+    moved.write_bytes(shop.read_bytes())
+    monkeypatch.setattr(sm, "compare", lambda *args, **options: pytest.fail("trained before it looked"))
+    for other, part in (
+        (("--focus", "low"), "wish"), (("--strength", "4"), "wish"), (("--model", "lightgbm"), "model"),
+        (("--scale", "log"), "scale"), (("--drop", "pages"), "drop"), (("--group", "pages"), "group"),
+        (("--cluster", "pages"), "cluster"), (("--loss", spec), "wish and another loss"),
+    ):  # fmt: skip
+        found = run_compare(shop, out, *same, *other)
+        assert found.exit_code == 2, other
+        assert f"[red]seconds of shop.csv, which has another {part}" in " ".join(found.stderr.split())
+        assert "Choose another --out, or add --force to replace it." in " ".join(found.stderr.split())
+    assert "another data" in " ".join(run_compare(moved, out, *same).stderr.split())
+    assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == kept
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_a_report_about_the_same_question_is_replaced(shop, tmp_path):
+    out, words = tmp_path / "report", ("--model", "linear", "--losses", "squared")
+    assert run_compare(shop, out, *words).exit_code == 0
+    assert "replace" not in run_compare(shop, out, *words, "--seed", "3").stderr  # other effort, same question
+    assert json.loads((out / "comparison.json").read_text(encoding="utf-8"))["question"]["seed"] == 3
+    assert run_compare(shop, out, *words, "--focus", "low").exit_code == 2
+    assert run_compare(shop, out, *words, "--focus", "low", "--force").exit_code == 0
+    longer = tmp_path / shop.name
+    longer.write_text(shop.read_text() + "0.1,0.2,33.0\n")
+    found = run_compare(longer, out, *words, "--focus", "low")
+    assert found.exit_code == 0
+    assert "a report about other rows of shop.csv" in found.stderr
+    (out / "comparison.json").write_text("not a report")
+    assert "belongs to no report that can be read" in " ".join(run_compare(shop, out, *words).stderr.split())
+
+
+def test_a_loss_of_the_user_is_not_replaced(shop, tmp_path):
+    (tmp_path / "loss.toml").write_text("mine")
+    found = run_compare(shop, tmp_path, "--model", "linear")
+    assert found.exit_code == 2
+    assert "whose loss.toml belongs to no report" in " ".join(found.stderr.split())
+    assert (tmp_path / "loss.toml").read_text() == "mine"
+
+
+@pytest.mark.usefixtures("without_pictures")
+@pytest.mark.parametrize("first", ["shell", "python"])
+def test_python_and_the_shell_go_on_from_each_other(shop, tmp_path, monkeypatch, first):
+    from selmatch.comparison import fitting
+
+    options = {"rounds": 5, "splits": 2, "settings": 1, "resamples": 20, "threads": 1, "losses": ["squared"]}
+
+    def in_python():
+        return sm.compare(shop, target="[red]seconds", model="linear", folder=tmp_path, **options).to_json()
+
+    def in_the_shell():
+        assert run_compare(shop, tmp_path, "--model", "linear", "--losses", "squared").exit_code == 0
+        return (tmp_path / "comparison.json").read_text(encoding="utf-8")
+
+    runs = [in_python, in_the_shell] if first == "python" else [in_the_shell, in_python]
+    begun = runs[0]()
+    monkeypatch.setattr(fitting, "trainer", lambda part: pytest.fail("trained again"))
+    assert runs[1]() == begun
+    assert len(fits(tmp_path)) == 4
+
+
+def test_the_default_of_threads_is_told():
+    assert "by default 1 for small data" in " ".join(invoke("compare", "--help", columns=200).stdout.split())
 
 
 def test_compare_explains_wrong_input(shop, tmp_path, spec):

@@ -266,7 +266,7 @@ def test_errors_of_wishes_are_in_units_of_the_target():
     rows = prepare(visits(), asked(scale="log"))
     high = rows.target.max()
     for wish, words in (
-        ({"between": (1e6, 2e6)}, rf"none of 240 between 1e\+06 and 2e\+06; the scores go from .* to {high:g}"),
+        ({"between": (1e6, 2e6)}, rf"none of 240 between 1,000,000 and 2,000,000; the scores go from .* to {high:g}"),
         ({"word": "high", "cap": 0.5}, "cap must lie above .*, got 0.5"),
         ({"word": "high", "cap": -3.0}, "cap must lie above .*, got -3"),
         ({"between": (5.0, 3.0)}, r"low < high, got \(5.0, 3.0\)"),
@@ -378,6 +378,15 @@ def test_a_journal_survives_that_its_folder_is_removed(tmp_path):
     (tmp_path / "name").rmdir()
     journal.write("fit", Outcome(np.array([1.0]), np.array([0.1]), 0.25, 7))
     assert journal.read("fit").rounds == 7
+
+
+def test_fits_that_lie_in_the_folder_itself_are_found(tmp_path, fits):
+    first = sm.compare(visits(), target="seconds", **LINEAR, folder=tmp_path).to_json()
+    (run,) = (tmp_path / "selmatch-journal").iterdir()
+    run.rename(tmp_path / run.name)
+    fits.clear()
+    assert sm.compare(visits(), target="seconds", **LINEAR, folder=tmp_path).to_json() == first
+    assert fits == []
 
 
 def test_only_whole_outcomes_fit():

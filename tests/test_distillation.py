@@ -716,7 +716,7 @@ def test_class_indices_are_no_teacher(make):
         (lambda: forward_kl(STUDENT, TEACHER[..., :-1]), r"one shape, got \(3, 4, 20\) and \(3, 4, 19\)"),
         (lambda: forward_kl(STUDENT, TopKTeacher.from_scores(TEACHER[0], 3)), r"got \(3, 4, 20\) and \(4, 20\)"),
         (lambda: forward_kl(np.zeros((2, 0)), np.zeros((2, 0))), r"classes on the last axis, got shape \(2, 0\)"),
-        (lambda: forward_kl(STUDENT, TEACHER, where=MASK[..., None]), r"shape of the rows \(3, 4\), got \(3, 4, 1\)"),
+        (lambda: forward_kl(STUDENT, TEACHER, where=MASK[None]), r"shape of the rows \(3, 4\), got \(1, 3, 4\)"),
         (lambda: jensen_shannon(STUDENT, TEACHER, weight=1.5), "weight must be <= 1, got 1.5"),
         (lambda: forward_kl(STUDENT, TEACHER, reduction="batchmean"), "reduction must be 'mean'"),
         (lambda: fitted(TEACHER, share=1.0), "share must be < 1, got 1.0"),

@@ -31,6 +31,9 @@ sinh(np.ones(3), np.ones(4))
     ValueError: MatchingLoss: shapes must broadcast together, got s_hat (3,), s (4,).
 sinh(torch.ones(3), torch.ones(4))
     ValueError: MatchingLoss: shapes must broadcast together, got s_hat (3,), s (4,).
+sinh(np.ones((3, 1)), np.ones(3))
+    ValueError: MatchingLoss: one shape must broadcast to the other, got s_hat (3, 1), s (3,), which make (3, 3) only
+    together. Reshape one of them; to compare all with all, use numpy.broadcast_arrays first.
 sinh([[1.0], [1.0, 2.0]], 0.0)
     ValueError: MatchingLoss: s_hat must be a rectangular array of numbers, got another list.
 softmax(1.0, 2.0)
@@ -200,7 +203,7 @@ sinh([1.0, 1.0], [0.0, 0.0], weights=[1.0, math.nan])
 sinh(np.ones(3), np.ones(3), weights=np.ones((2, 3)))
     ValueError: MatchingLoss: weights must have the shape of the unreduced result (3,), got (2, 3).
 softmax(ones, ones, weights=ones)
-    ValueError: MatchingLoss: shapes must broadcast together, got result (4,), weights (4, 3).
+    ValueError: MatchingLoss: weights must have the shape of the unreduced result (4,), got (4, 3).
 sinh([1.0], [0.0], weights=["a"])
     TypeError: MatchingLoss: weights must be real numbers, got dtype <U1.
 sinh(1.0, 0.0, reduction="average")
@@ -224,11 +227,12 @@ sinh(torch.ones(2), torch.ones(2), where=torch.tensor([0, 1]))
 sinh(1.0, 0.0, where=1)
     TypeError: MatchingLoss: where must be boolean, got 1.
 sinh(np.ones(3), np.ones(3), where=np.ones(4, bool))
-    ValueError: MatchingLoss: shapes must broadcast together, got scores (3,), where (4,).
+    ValueError: MatchingLoss: where must have the shape of the scores (3,), got (4,).
 sinh(np.ones(3), np.ones(3), where=np.ones((2, 3), bool))
     ValueError: MatchingLoss: where must have the shape of the scores (3,), got (2, 3).
-softmax(np.ones((3, 3)), np.ones((3, 3)), where=np.ones(3, bool))
-    ValueError: MatchingLoss: where must have the shape of the scores (3, 3), got (3,).
+softmax(np.ones((4, 3)), np.ones((4, 3)), where=np.ones(3, bool))
+    ValueError: MatchingLoss: where must have the shape of the scores (4, 3) or of their rows (4,), got (3,). One of the
+    last axis is where[None].
 # methods that a loss does not have
 sinh.parts(1.0, 0.0)
     TypeError: MatchingLoss.parts: the potential must be composite, got Sinh().
@@ -244,8 +248,9 @@ perlabel.hvp(1.0, 1.0)
 perlabel.fenchel_young(1.0, 1.0)
     TypeError: MatchingLoss.fenchel_young: the potential must not depend on the label, got PerLabel. Call the loss
     with labels.
-perlabel.minimiser([1.0])
-    TypeError: MatchingLoss.minimiser: the potential must have a single link, got PerLabel.
+sm.MatchingLoss(sm.PerLabel({0.5: sm.Logit(), 3.0: sm.Log().affine(beta=2.0)})).minimiser([0.5, 3.0])
+    ValueError: MatchingLoss.minimiser: the links of the labels in s must share a part of their domains, got
+    PerLabel({0.5: Logit(), 3.0: Log().affine(beta=2.0)}).
 """
 
 MAKES = """
@@ -320,7 +325,7 @@ sm.PerLabel({0.0: sm.Log()})
 sm.PerLabel({0.0: np.sinh})
     TypeError: PerLabel: the entry of label 0.0 must be a curve, got <ufunc 'sinh'>.
 sm.CrossEntropy(sm.Sinh())
-    TypeError: CrossEntropy: the potential must be composite, got Sinh().
+    TypeError: CrossEntropy: the potential must be composite or a Sigmoid, got Sinh().
 sm.ReweightedSquare(by="label")
     ValueError: ReweightedSquare: by must be 'observed', 'predicted' or 'both', got 'label'.
 sm.ReweightedSquare(kappa=0.0)

@@ -1,13 +1,13 @@
-"""The golden rows of BUST, BLUST and LLUST, by formula and from the definition."""
+"""The golden rows of BUST, BLUST, LLUST, shifts and ranking reports, by formula and from the definition."""
 
 import json
 from functools import cache
 
 import pytest
-from golden_rows import link_of, read
+from golden_rows import Exact, link_of, read, scaling_of
 
 import selmatch as sm
-from selmatch.analysis import blust, bust, llust, prediction_shift
+from selmatch.analysis import blust, bust, llust, prediction_shift, ranking_report, region_report, sensitivity
 
 TOLERANCE = 1e-13
 
@@ -82,3 +82,31 @@ def test_blust_and_llust_as_limits(name):
             if expected is not None and float(expected) != 0.0:
                 coarse, fine = (function(link_of(row), row["w_u"], domain_of(row), tau=2.0**-k) for k in (40, 41))
                 assert 2.0 * fine - coarse == close(expected)
+
+
+def test_shifts_and_sensitivities_of_regions():
+    for case in read("derived")["shifts"]:
+        link = link_of(case)
+        for low, high, bias, shift, mean, weight in case["rows"]:
+            assert prediction_shift(link, (low, high), bias, case["S"]) == close(shift)
+            (region,) = region_report(link, [(low, high)], domain=case["S"], bias=bias).regions
+            assert (region.shift, region.sensitivity, region.weight) == tuple(map(close, (shift, mean, weight)))
+
+
+def test_parts_of_the_sensitivities_of_classes():
+    """Errors of p are those of its log-score, and the response is a sum of terms as large as the ranking part."""
+    for case in read("derived")["softmax"]:
+        rho = None if set(case["rho"]) == {1.0} else tuple(case["rho"])
+        softmax = sm.CompositeSoftmax(scaling_of(case), gamma=case["gamma"], rho=rho, anchor=case["anchor"])
+        largest = max(Exact(case, case["s"], case["s_hat"]).largest_logit, abs(case["anchor"] or 0.0) / case["gamma"])
+        tolerance = TOLERANCE * max(1.0, largest / 10.0)
+        report = ranking_report(softmax, case["s_hat"])
+        assert sensitivity(softmax, case["s_hat"]).tolist() == [close(x, tolerance) for x in case["Delta"]]
+        for k, found in enumerate(report.classes):
+            assert found.probability == close(case["p"][k], tolerance)
+            assert found.sensitivity == close(case["Delta"][k], tolerance)
+            assert found.region == close(case["region_of_Delta"][k], tolerance)
+            assert found.ranking == close(case["ranking_of_Delta"][k], tolerance)
+            steps = [abs(softmax.scaling(z)) / case["gamma"] for z in case["s_hat"]]
+            room = tolerance * max(steps) * float(case["Delta"][k])
+            assert found.response == pytest.approx(float(case["response"][k]), rel=tolerance, abs=room)

@@ -268,7 +268,7 @@ def test_a_potential_is_the_same_from_its_parts(loss):
         ({"where": torch.ones(7, dtype=torch.bool)}, ValueError, r"of the shape \(3, 7\), got torch.bool \(7,\)"),
         ({"where": torch.ones(3, 7)}, ValueError, "got torch.float32"),
         ({"where": True}, ValueError, "got bool"),
-        ({"weights": torch.ones(5)}, ValueError, "shapes must broadcast together"),
+        ({"weights": torch.ones(5)}, ValueError, "weights must have the shape of the unreduced result"),
         ({"weights": torch.ones(3, 7, requires_grad=True)}, ValueError, "weights must be constant"),
         ({"num_items": 0}, ValueError, "num_items must be > 0"),
         ({"chunk": 0}, ValueError, "chunk must be a number of rows >= 1, got 0"),

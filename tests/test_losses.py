@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pandas
 import polars
@@ -288,11 +289,11 @@ def test_empty_arrays_have_sum_and_mean_zero(array, loss):
 
 
 def test_scores_broadcast(array):
-    s_hat, s = array([[0.5], [1.0]]), array([0.0, 1.0, 2.0])
+    s_hat, s = array([[0.5, 1.0, 1.5], [1.0, 2.0, 0.0]]), array([0.0, 1.0, 2.0])
     loss = sm.MatchingLoss(sm.Sinh())
-    full = np.broadcast_arrays(numpy(s_hat), numpy(s))
-    close(loss(s_hat, s, reduction="none"), loss(*full, reduction="none"))
-    close(loss(s_hat, 1.0), loss(numpy(s_hat), np.ones((2, 1))))
+    for pair in ((s_hat, s), (s, s_hat), (s_hat[:, :1], s_hat), (s_hat, s[:1])):
+        close(loss(*pair, reduction="none"), loss(*np.broadcast_arrays(*map(numpy, pair)), reduction="none"))
+    close(loss(s_hat, 1.0), loss(numpy(s_hat), np.ones((2, 3))))
     close(loss(0.5, s), loss(np.full(3, 0.5), numpy(s)))
     softmax = sm.MatchingLoss(sm.CompositeSoftmax(sm.Sinh()))
     rows = array([[0.0, 1.0, 2.0], [2.0, 1.0, 0.5]])
@@ -312,7 +313,7 @@ def test_one_class_is_legal(array):
 def test_masked_classes_are_classes_that_do_not_exist(rho, anchor, array):
     s_hat, s = np.random.default_rng(3).normal(size=(2, 12, 4))
     kept = [0, 2, 3]
-    mask = array(np.isin(np.arange(4), kept)) != 0
+    mask = array(np.isin(np.arange(4), kept)[None]) != 0
     full = sm.MatchingLoss(sm.CompositeSoftmax(sm.Sinh(), gamma=0.5, rho=rho, anchor=anchor))
     rho = None if rho is None else [rho[k] for k in kept]
     small = sm.MatchingLoss(sm.CompositeSoftmax(sm.Sinh(), gamma=0.5, rho=rho, anchor=anchor))
@@ -780,6 +781,27 @@ def test_cross_entropy_is_the_ranking_part_plus_what_does_not_depend_on_the_pred
         if isinstance(s_hat, torch.Tensor):
             derived = gradient(lambda z, f=entropy, s=s: f(z, s, reduction="sum"), s_hat)
             close(derived, entropy.grad(s_hat, s), 1e-8, 1e-13)
+
+
+@pytest.mark.parametrize(("alpha", "beta", "gain"), [(1.0, 0.0, 1.0), (2.0, 0.5, 1.0), (0.25, -1.5, 3.0)])
+@pytest.mark.parametrize("framework", ["numpy", "torch", pytest.param("jax", marks=pytest.mark.slow)])
+def test_cross_entropy_of_a_sigmoid_link_is_that_of_the_paper(alpha, beta, gain, framework):
+    """Over alpha: its gradient is that of the matching loss, which it exceeds by the entropy over alpha (C04, C52)."""
+    link, array = sm.Sigmoid().affine(alpha, beta, gain), ARRAYS[framework]
+    z = np.linspace(-40.0, 40.0, 9)
+    s_hat, s = (x.ravel() for x in np.meshgrid(z, z))
+    with mpmath.workdps(60):
+        p, p_hat = ([1 / (1 + mpmath.exp(-alpha * (mpmath.mpf(x) - beta))) for x in row] for row in (s, s_hat))
+        exact = [
+            float(-gain / alpha * (a * mpmath.log(b) + (1 - a) * mpmath.log(1 - b)))
+            for a, b in zip(p, p_hat, strict=True)
+        ]
+    entropy, matching = sm.CrossEntropy(link), sm.MatchingLoss(link)
+    value, slope = entropy.value_and_grad(array(s_hat), array(s))
+    close(value, exact, 1e-13)
+    close(slope, matching.grad(array(s_hat), array(s)), 0.0)
+    own = entropy(array(s), array(s), reduction="none")
+    close(value - own, matching(array(s_hat), array(s), reduction="none"), 1e-9, 1e-12 * gain / alpha)
 
 
 def test_cross_entropy_cannot_tell_scores_of_equal_probability_apart():

@@ -593,9 +593,9 @@ def test_claims_are_grouped_by_verdict():
         return sm.paper.Claim(name, where, "so", verdict, "", lambda: sm.paper.Evidence(True, "seen"))
 
     found = [(claim("C01", HOLDS), None), (claim("C09", ERRATUM), None), (claim("C40", HOLDS, OURS), None)]
-    errata, conditions, holds, ours = sheet.grouped(found)
+    errata, conditions, words, holds, ours = sheet.grouped(found)
     assert [row[0].id for row in errata.rows] == ["C09"]
-    assert not conditions.rows
+    assert not conditions.rows + words.rows
     assert [row[0].id for row in holds.rows] == ["C01"]
     assert [row[0].id for row in ours.rows] == ["C40"]
 
@@ -661,7 +661,7 @@ def test_the_contact_sheet_shows_tables_examples_and_every_claim(page):
     assert text.count("✓ yes") == len(ledger.claims())
     assert all(f'id="table-{table.name}"' in text for table in tables.tables())
     assert all(f'src="example_{example.name}.svg"' in text for example in examples.examples())
-    assert "126\nstatements of the paper, of which 23 are errata, and 3 findings of ours" in text
+    assert ledger.summary() in text
     section = text.partition('<section id="ours"')[2]
     assert re.findall(r'<tr id="(C\d+)"', section) == ["C40", "C42", "C58"]
     assert '<th scope="col" class="text">Ours, not in the paper</th>' in section

@@ -590,11 +590,11 @@ WRONG = {
         lambda: pairwise(TWO / 2, TWO, sm.Arctanh()),
     "listwise: weights must be finite and >= 0, got -1.0 at index 1.":
         lambda: listwise(ROWS, ROWS, SOFTMAX, weights=[1.0, -1.0]),
-    "listwise: shapes must broadcast together, got result (2,), weights (2, 3).":
+    "listwise: weights must have the shape of the unreduced result (2,), got (2, 3).":
         lambda: listwise(ROWS, ROWS, SOFTMAX, weights=ROWS),
     "pairwise: weights must have the shape of the unreduced result (1,), got (2,).":
         lambda: pairwise(TWO, TWO, sm.Sinh(), segments=[0, 0], weights=[1.0, 1.0]),
-    "listwise: shapes must broadcast together, got scores (2, 3), where (2, 2).":
+    "listwise: where must have the shape of the scores (2, 3) or of their rows (2,), got (2, 2).":
         lambda: listwise(ROWS, ROWS, SOFTMAX, where=np.ones((2, 2), dtype=bool)),
     "listwise: where must be boolean, got dtype float64.": lambda: listwise(ROWS, ROWS, SOFTMAX, where=ROWS),
     "listwise: loss must have a CompositeSoftmax, got Sinh(). Try CompositeSoftmax(Sinh()).":
@@ -617,7 +617,7 @@ WRONG = {
         lambda: pairwise(TWO, TWO, sm.Sinh(), pair_weights=lambda gap: None),
     "pairwise: pair_weights must give a number for every difference, here of shape (1, 2), got shape (3,).":
         lambda: pairwise(TWO, TWO, sm.Sinh(), pair_weights=lambda gap: np.ones(3)),
-    "listwise: where must have the shape of the scores (2, 3), got (3,).":
+    "listwise: where must have the shape of the scores (2, 3) or of their rows (2,), got (3,).":
         lambda: listwise(ROWS, ROWS, SOFTMAX, where=np.ones(3, dtype=bool)),
     "listwise: conjugate must be left out for targets='scores', got False.":
         lambda: listwise(ROWS, ROWS, SOFTMAX, conjugate=False),
@@ -720,6 +720,24 @@ def test_labels_that_nobody_may_look_at_are_nan_outside_of_their_range():
 
 def test_gains_of_high_grades_do_not_overflow():
     assert labels_to_scores([0.0, 1999.0, 2000.0], kind="gain", highest=2000).tolist() == [-1.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("options", [{}, {"kind": "gain", "scale": 2.0}, {"kind": "clicks", "impressions": [1, 9, 7]}])
+def test_labels_may_be_integers_of_any_library(options):
+    labels = np.array([1, 0, 3])
+    expected = labels_to_scores(labels.astype(float), **options)
+    kinds = (np.uint8, np.int16, np.int64)
+    for array in (np.asarray, torch.as_tensor, jnp.asarray):
+        for given in (array(labels.astype(kind)) for kind in kinds):
+            own = {**options, "impressions": array(options["impressions"])} if "impressions" in options else options
+            found = labels_to_scores(given, **own)
+            assert type(found) is type(given)
+            np.testing.assert_allclose(np.asarray(found), expected, rtol=2e-6, atol=1e-7)
+            assert array is not torch.as_tensor or found.dtype == torch.get_default_dtype()
+    assert labels_to_scores(torch.tensor([True, False]), highest=1).tolist() == [1.0, -1.0]
+    found = jax.jit(lambda x: labels_to_scores(x, highest=1))(jnp.array([0, 1, 2]))
+    assert found[:2].tolist() == [-1.0, 1.0]
+    assert math.isnan(found[2])
 
 
 @pytest.mark.parametrize("word", ["extremes", "middle"])

@@ -17,6 +17,8 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 import selmatch as sm
@@ -710,6 +712,49 @@ def test_formulas_in_somebodys_words_stay_words():
     figure = Figure(figsize=(2, 2))
     figure.subplots().set_title(pictures.plain("cost in $ or $x^2$"))
     assert "cost in $ or $x^2$" in pictures.inline_svg(figure, "t", "d")
+
+
+# --------------------------------------------------------------------------------------- width of the table of measures
+
+#: pixels of a letter or digit, in ems, in the widest of the usual fonts; of the margins of the page, of an em
+WIDEST, MARGINS, EM = 0.64, 64.0, 16.0
+STYLE = re.sub(r"/\*.*?\*/", "", pages.stylesheet(), flags=re.DOTALL)
+
+
+def declared(selector, name, within):
+    """The size of a property in the rules of a selector, in rem."""
+    rules = re.findall(rf"(?:^|[,}}\s]){re.escape(selector)}(?:,[^{{}}]*)?\{{([^}}]*)\}}", within)
+    (found,) = [float(size) for rule in rules for size in re.findall(rf"(?:^|;|\s){name}:(\.?[\d.]+)rem", rule)]
+    return found
+
+
+@pytest.mark.parametrize("window", [1200, 1280, 1920])
+@given(value=st.floats(-300.0, 300.0), sign=st.sampled_from([-1.0, 1.0]))
+def test_all_columns_of_the_table_of_measures_fit(window, value, sign):
+    """Columns share the width evenly, so the longest text that cannot be broken must fit into one of them."""
+    rule = re.search(r"@media \(min-width:(\d+)rem\)\{\s*\.measures\{table-layout:fixed.*?\n\}", STYLE, re.DOTALL)
+    assert rule is not None
+    assert window >= EM * float(rule[1])
+    most = 9  # contenders: all trained losses and the control
+    room = (min(window - MARGINS, 90.0 * EM) - EM * declared(".measures thead th:first-child", "width", rule[0])) / most
+    room -= 2.0 * EM * declared(".measures th", "padding-inline", rule[0])
+    texts = [shown(sign * 10.0**value), *f"{shown(sign * 10.0**value)} to".split(), "weighted", "★ best"]
+    size = EM * declared(".measures", "font-size", rule[0])
+    for text in texts:
+        digits = len(text) - 0.5 * sum(map(text.count, ",.-"))  # these are narrow
+        assert size * WIDEST * digits <= room, text
+
+
+def test_tables_show_that_they_move():
+    (scroll,) = re.findall(r"^\.scroll\{(.*?)\}", STYLE, flags=re.MULTILINE | re.DOTALL)
+    assert "overflow-x:auto" in scroll
+    assert scroll.count("local no-repeat") == scroll.count("scroll no-repeat") == 2  # covers move, shadows stay
+
+
+@pytest.mark.parametrize(("names", "told"), [(("squared",), False), (tuple("abcdefg"), True)])
+@pytest.mark.usefixtures("without_pictures")
+def test_narrow_windows_are_told_to_move_a_wide_table(names, told):
+    assert ('class="small muted sideways many"' in report.html(comparison_of(names))) == told
 
 
 # --------------------------------------------------------------------------------------------------------- screenshots

@@ -165,11 +165,7 @@ def bad_calls():
         ({"group": "all"}, TypeError, "must be a ProcessGroup that this process is in, got 'all'"),
         ({"where": torch.ones(6)}, TypeError, "where must be a boolean tensor, got dtype torch.float32"),
         ({"where": [True]}, TypeError, "where must be a boolean tensor, got list"),
-        (
-            {"where": torch.ones(6, dtype=torch.bool)},
-            ValueError,
-            r"where must .*got \(6,\). Whole rows: mask\[..., None",
-        ),
+        ({"where": torch.ones(5, dtype=torch.bool)}, ValueError, r"where must .* of their rows \(6,\), got \(5,\)"),
         ({"weights": torch.ones(5)}, ValueError, r"weights must have the shape \(6,\) of the rows, got \(5,\)"),
         ({"weights": torch.ones(6, 13)}, ValueError, r"weights must have the shape \(6,\) of the rows, got \(6, 13\)"),
         ({"weights": "x"}, TypeError, "weights must be a tensor of real numbers, got str"),

@@ -71,7 +71,7 @@ CHECKED_SLOWLY = [
     *((regressor(backend), EXCEPTED) for backend in BACKENDS),
     (regressor("xgboost", loss=sm.Sigmoid(), curvature="newton"), EXCEPTED),
     (regressor("xgboost", loss=sm.Separable(sm.Tanh())), EXCEPTED),
-    *((ranker(backend, kind=kind), EXCEPTED) for backend in RANKERS for kind in ("listwise", "pairwise")),
+    *((ranker(backend, ranking=kind), EXCEPTED) for backend in RANKERS for kind in ("listwise", "pairwise")),
 ]
 
 
@@ -316,10 +316,10 @@ def test_errors_name_what_is_wrong(options, fit, message):
 @pytest.mark.parametrize("kind", ["listwise", "pairwise"])
 def test_lists_are_the_same_by_size_and_by_id(backend, kind):
     labels, order = np.log(Y), np.random.default_rng(2).permutation(120)
-    by_size = ranker(backend, kind=kind).fit(X, labels, group=np.full(12, 10))
-    by_id = ranker(backend, kind=kind).fit(pd.DataFrame(X).to_numpy(), labels, qid=QUERIES)
+    by_size = ranker(backend, ranking=kind).fit(X, labels, group=np.full(12, 10))
+    by_id = ranker(backend, ranking=kind).fit(pd.DataFrame(X).to_numpy(), labels, qid=QUERIES)
     np.testing.assert_array_equal(by_size.predict(X), by_id.predict(X))
-    mixed = ranker(backend, kind=kind).fit(X[order], labels[order], qid=QUERIES[order])
+    mixed = ranker(backend, ranking=kind).fit(X[order], labels[order], qid=QUERIES[order])
     np.testing.assert_allclose(mixed.predict(X), by_id.predict(X), rtol=1e-5)
     score = by_id.score(X, labels, qid=QUERIES)
     assert 0.9 < score < 1.0
@@ -332,13 +332,13 @@ def test_lists_are_the_same_by_size_and_by_id(backend, kind):
 def test_the_ranker_is_the_objective_trained_on_lists(kind):
     labels, weights = np.log(Y), np.linspace(0.1, 1.1, 12)
     loss = sm.CompositeSoftmax(sm.Exp()) if kind == "listwise" else sm.Sinh()
-    model = ranker("xgboost", loss=loss, kind=kind).fit(X, labels, sample_weight=weights, qid=QUERIES)
+    model = ranker("xgboost", loss=loss, ranking=kind).fit(X, labels, sample_weight=weights, qid=QUERIES)
     by_hand = boosting.xgboost(loss, ranking=kind).fit(
         X, labels, weights=weights, groups=np.full(12, 10), rounds=10,
         params={"learning_rate": 0.1, "seed": 0, "nthread": 1},
     )  # fmt: skip
     np.testing.assert_array_equal(model.predict(X), by_hand.predict(X))
-    of_items = ranker("xgboost", loss=loss, kind=kind).fit(X, labels, sample_weight=weights[QUERIES], qid=QUERIES)
+    of_items = ranker("xgboost", loss=loss, ranking=kind).fit(X, labels, sample_weight=weights[QUERIES], qid=QUERIES)
     np.testing.assert_allclose(of_items.predict(X), model.predict(X), rtol=1e-5)
 
 
@@ -364,7 +364,12 @@ def test_the_score_of_a_ranker_is_the_mean_ndcg():
     ("options", "fit", "error", "message"),
     [
         ({"backend": "catboost"}, {}, ValueError, "SelectiveRanker: backend must be one of 'lightgbm', 'xgboost', got"),
-        ({"kind": "pointwise"}, {}, ValueError, "SelectiveRanker: kind must be 'listwise' or 'pairwise', got 'pointw"),
+        (
+            {"ranking": "pointwise"},
+            {},
+            ValueError,
+            "SelectiveRanker: ranking must be 'listwise' or 'pairwise', got 'pointw",
+        ),
         ({"loss": sm.Sinh()}, {}, TypeError, "SelectiveRanker: loss must have a CompositeSoftmax for ranking='listw"),
         ({}, {"group": [60, 50]}, ValueError, "SelectiveRanker: groups must add up to the number of rows, 120, got a"),
         ({}, {"qid": QUERIES[:9]}, ValueError, "SelectiveRanker: qid must be one for each row, shape (120,), got sha"),

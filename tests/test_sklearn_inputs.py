@@ -224,5 +224,27 @@ def test_errors_name_what_is_wrong(options, fit, error, message):
 @pytest.mark.parametrize("kind", [np.array, pd.Series, list])
 @pytest.mark.parametrize("model", [SelectiveLinearModel, regressor])
 def test_an_interval_may_be_an_array(model, kind):
-    ends = kind([1.0, 2.0])
-    assert model(focus=ends).fit(X, Y).loss_.potential == model(focus=(1.0, 2.0)).fit(X, Y).loss_.potential
+    ends, expected = kind([1.0, 2.0]), model(between=(1.0, 2.0)).fit(X, Y).loss_.potential
+    assert model(between=ends).fit(X, Y).loss_.potential == expected
+    assert expected == sm.focus(between=(1.0, 2.0), data=Y).potential
+    with pytest.warns(
+        DeprecationWarning, match=r"focus must be a word, got an interval\. Give between=\(.*1\.0.*\) inst"
+    ):
+        assert model(focus=ends).fit(X, Y).loss_.potential == expected
+    with pytest.raises(ValueError, match="only one of focus and between must be given, got 'low' and"):
+        model(focus="low", between=ends).fit(X, Y)
+    with pytest.raises((TypeError, ValueError), match="focus: between must be"):
+        model(between=3.0).fit(X, Y)
+
+
+def test_rankers_take_intervals_and_their_old_words():
+    options = {"n_estimators": 3, "n_jobs": 1}
+    expected = SelectiveRanker(ranking="pairwise", between=(0.5, 2.0), **options).fit(X, Y, qid=QUERIES)
+    with pytest.warns(DeprecationWarning, match=r"Give between=\(0\.5, 2\.0\) instead"):
+        old = SelectiveRanker(ranking="pairwise", focus=(0.5, 2.0), **options).fit(X, Y, qid=QUERIES)
+    np.testing.assert_array_equal(old.predict(X), expected.predict(X))
+    with pytest.warns(
+        DeprecationWarning, match=r"kind has become ranking, got kind='pairwise'\. Give ranking='pairwise'"
+    ):
+        old = SelectiveRanker(kind="pairwise", between=(0.5, 2.0), **options).fit(X, Y, qid=QUERIES)
+    np.testing.assert_array_equal(old.predict(X), expected.predict(X))

@@ -114,7 +114,7 @@ def test_words_make_the_loss_and_move_the_errors():
         assert model.loss_.wish.word == focus
         errors[focus] = np.abs(model.predict(X) - y)[high].mean()
     assert errors["high"] < 0.7 * errors["low"]
-    between = SelectiveLinearModel(focus=(1.0, 2.0)).fit(X, y)
+    between = SelectiveLinearModel(between=(1.0, 2.0)).fit(X, y)
     assert between.loss_.wish.regions == ((1.0, 2.0, 1.0),)
 
 

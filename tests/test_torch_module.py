@@ -194,8 +194,11 @@ def test_classes_on_any_axis(dim):
             assert torch.equal(module(moved(s_hat), fewer), last(s_hat, s[:1, :1]))
     with pytest.raises(ValueError, match="looks like class indices"):
         module(moved(s_hat), s[..., 0])
-    with pytest.raises(ValueError, match=r"scores .* where|where must have the shape of the scores"):
-        module(moved(s_hat), moved(s), where=mask[..., 0])
+    rows = mask[..., 0]
+    for where, whole in ((rows, mask[..., :1]), (rows[:1], mask[:1, :, :1])):
+        assert torch.equal(module(moved(s_hat), moved(s), where=where), last(s_hat, s, where=whole))
+    with pytest.raises(ValueError, match=r"where must have the shape of the scores .* or of their rows \(4, 5\)"):
+        module(moved(s_hat), moved(s), where=mask[:, :2, 0])
 
 
 def test_options_for_many_classes_are_refused_elsewhere():
@@ -290,8 +293,6 @@ def test_state_dicts_round_trip():
     file.seek(0)
     other.load_state_dict(torch.load(file, weights_only=True))
     assert other.loss == module.loss
-    with pytest.raises(RuntimeError, match=r'Missing key\(s\) in state_dict: "potential.log_alpha"'):
-        MatchingLoss(SIGMOID, trainable="alpha").load_state_dict(module.state_dict())
     with pytest.raises(RuntimeError, match="Unexpected key"):
         module.load_state_dict(MatchingLoss(SOFTMAX).state_dict())
 
@@ -320,6 +321,36 @@ def test_tensors_may_be_constants_of_a_loss():
 
 
 # ---------------------------------------------------------------------------------------------------- learned numbers
+
+
+@pytest.mark.parametrize("potential", [SIGMOID, SOFTMAX, NESTED[0]], ids=repr)
+def test_numbers_load_whether_they_are_trained_or_not(potential):
+    names = ("alpha", "beta", "gamma", "rho")
+    there = {place.rpartition(".")[2] for place in MatchingLoss(potential).state_dict()}
+    learned = MatchingLoss(potential, trainable=there.intersection(names))
+    with torch.no_grad():
+        for number in learned.parameters():
+            number.add_(0.3)
+    older = {name: number.squeeze() for name, number in learned.state_dict().items()}  # were stored without axes
+    for state in (learned.state_dict(), older):
+        fixed = MatchingLoss(potential)
+        fixed.load_state_dict(state)
+        assert not list(fixed.parameters())
+        again = MatchingLoss(potential, trainable=learned_names(learned)[:1])
+        again.load_state_dict(fixed.state_dict())
+        copy = MatchingLoss(potential, trainable=there.intersection(names))
+        copy.load_state_dict(state)
+        s_hat, s = tensors(sm.MatchingLoss(potential), rows=4)
+        for other in (fixed, again, copy):
+            torch.testing.assert_close(other(s_hat, s), learned(s_hat, s), rtol=1e-12, atol=0.0)
+            assert repr(other.loss) != repr(MatchingLoss(potential).loss)
+    with pytest.raises(RuntimeError, match="Missing key"):
+        fixed.load_state_dict({name: number for name, number in state.items() if "beta" not in name})
+    assert set(state) == set(learned.state_dict())  # a user's dictionary stays as it is
+
+
+def learned_names(module):
+    return [name.replace("log_", "") for name, _ in module.named_parameters()]
 
 
 def test_learned_numbers_are_parameters():
@@ -795,7 +826,7 @@ def test_stored_teachers_that_do_not_fit_are_refused():
         (lambda: module(x[:, :-1], teacher), ValueError, r"s_hat must have shape \(5, 200\)"),
         (lambda: module(x, arrays), TypeError, "must hold tensors, got NumPy"),
         (lambda: module(x, elsewhere), ValueError, r"must be where s_hat is, .* Try teacher.to\('cpu'\)"),
-        (lambda: module(x, teacher, where=x > 0), ValueError, r"whole rows for a TopKTeacher, as mask\[..., None\]"),
+        (lambda: module(x, teacher, where=x > 0), ValueError, r"whole rows for a TopKTeacher, of shape \(5,\)"),
         (lambda: MatchingLoss(CLIPPING, dim=0)(x, teacher), ValueError, "dim must be -1 for a TopKTeacher"),
         (lambda: MatchingLoss(SIGMOID)(x, teacher), ValueError, "for a loss of single scores, got a TopKTeacher"),
     ):

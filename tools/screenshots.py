@@ -17,7 +17,11 @@ from pathlib import Path
 from typing import Any
 
 THEMES = ("light", "dark")
-WIDTHS = {"narrow": 390, "wide": 1440}
+WIDTHS = {"narrow": 390, "laptop": 1280, "wide": 1920}
+#: no table hides columns in windows of that width
+WHOLE = 1280
+HIDDEN = """[...document.querySelectorAll('.scroll')].filter(box => box.scrollWidth > box.clientWidth)
+    .map(box => box.textContent.trim().slice(0, 40))"""
 #: schemes that stay on this machine
 LOCAL = ("file:", "data:", "blob:", "about:")
 #: pixels of one picture; a taller page becomes several, which can also be looked at
@@ -79,6 +83,9 @@ def _taken(chromium: Any, page: Path, theme: str, width: int, stem: Path) -> lis
         wide, tall = tab.evaluate("[document.documentElement.scrollWidth, document.body.scrollHeight]")
         if wide > width:
             problems.append(f"{page} is {wide} pixels wide in a window of {width}.")
+        if width >= WHOLE:
+            hidden = tab.evaluate(HIDDEN)
+            problems += [f"{page} hides columns of {table!r} in a window of {width} pixels." for table in hidden]
         for place, top in enumerate(range(0, tall, TALL)):
             _picture(tab, top, width, tall, stem.with_name(f"{stem.name}-{place + 1}.png"))
     finally:

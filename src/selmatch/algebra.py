@@ -12,7 +12,18 @@ from selmatch.arrays.bracketing import solve_increasing
 from selmatch.arrays.dual import derivative
 from selmatch.curve import Curve, Interval
 from selmatch.curves import Constant, Identity, Step, clipped_move
-from selmatch.functions import abs, end, is_number, log, maximum, minimum, namespace_of, reciprocal, where
+from selmatch.functions import (
+    abs,
+    apply_formula,
+    end,
+    is_number,
+    log,
+    maximum,
+    minimum,
+    namespace_of,
+    reciprocal,
+    where,
+)
 from selmatch.parameters import LEAF, POSITIVE, has_plain_numbers, increasing_numbers, keep, number, parameter
 
 Array = Any
@@ -720,9 +731,10 @@ class FromLink(Curve):
     def __post_init__(self):
         if not callable(self.function):
             raise TypeError(f"FromLink: function must be callable, got {self.function!r}.")
+        _ = self.mesh  # measured before a trace needs it
 
     def __call__(self, x):
-        return self.function(x)
+        return apply_formula(self.function, x)
 
 
 def _as_curve(who: str, of: Any) -> Curve:
@@ -756,15 +768,14 @@ class FromPrimitive(Curve):
 
     def __post_init__(self):
         keep(self, of=_as_curve("FromPrimitive", self.of))
-        _ = self.breaks and self.joints  # measured before a trace needs them
+        _ = self.mesh  # measured before a trace needs it
 
     @property
     def domain(self):
         return self.of.domain
 
-    @property
-    def breaks(self):
-        return self._breaks_in(self.of)
+    def _found_in(self, formula):
+        return super()._found_in(self.of)
 
     def primitive(self, x):
         return self.of(x)
@@ -796,15 +807,14 @@ class FromScoreTransform(Curve):
 
     def __post_init__(self):
         keep(self, of=_as_curve("FromScoreTransform", self.of))
-        _ = self.breaks and self.joints  # measured before a trace needs them
+        _ = self.mesh  # measured before a trace needs it
 
     @property
     def domain(self):
         return self.of.domain
 
-    @property
-    def breaks(self):
-        return self._breaks_in(self.of)
+    def _found_in(self, formula):
+        return super()._found_in(self.of)
 
     def primitive(self, x):
         return log(self.of(x))

@@ -88,10 +88,11 @@ class _Pairs:
         return x.tolist() if self.listed else x
 
 
-def _pairs(who: str, given: Mapping[str, Any], present: Any = None, **beside: Any) -> _Pairs:
+def _pairs(who: str, given: Mapping[str, Any], present: Any = None, *, rows: bool = False, **beside: Any) -> _Pairs:
     """Arrays of the shape of the first; numbers go with all shapes. Values that are not finite are an error.
 
-    Lists become arrays of the library of the others, to which ``beside`` (parameters by name) belong too.
+    Lists become arrays of the library of the others, to which ``beside`` (parameters by name) belong too. With ``rows``
+    the last axis makes a row, which a mask may leave out whole.
     """
     beside = {name: x for name, x in beside.items() if hasattr(x, "dtype")}
     plain = not beside and all(map(is_number, given.values()))
@@ -120,7 +121,7 @@ def _pairs(who: str, given: Mapping[str, Any], present: Any = None, **beside: An
     for name, x in arrays.items():
         if tuple(x.shape) != shape and not is_number(given[name]):
             raise ValueError(f"{who}: {name} must have the shape of {first} {shape}, got {tuple(x.shape)}.")
-    mask = mask_of(who, mask, shape, space, lead, False)
+    mask = mask_of(who, mask, shape, space, lead, rows)
     for name, x in arrays.items():
         _require_finite(who, name, x, space, mask)
     if mask is not None:
@@ -671,7 +672,7 @@ def listwise_preference(
         "mean" takes the mean reward of each list from its rewards: better answers shall become likelier than under the
         reference, worse ones less likely. None takes rewards as they are: 0 then means "as likely as it was".
     where : boolean array, optional
-        Of the shape of the rewards: False for answers that are not there.
+        Of the shape of the rewards, False for answers that are not there; or without the last axis, for whole lists.
     weights, reduction, num_items
         As for :func:`selmatch.ranking.listwise`; weights are those of lists.
 
@@ -686,7 +687,7 @@ def listwise_preference(
     beta = parameter(who, "beta", beta, above=0.0)
     if baseline not in ("mean", None):
         raise ValueError(f"{who}: baseline must be 'mean' or None, got {baseline!r}.")
-    pairs = _pairs(who, {"log_ratios": log_ratios, "rewards": rewards}, where, beta=beta)
+    pairs = _pairs(who, {"log_ratios": log_ratios, "rewards": rewards}, where, rows=True, beta=beta)
     scores, targets = beta * pairs.arrays["log_ratios"], pairs.arrays["rewards"]
     if targets.ndim == 0:
         raise ValueError(f"{who}: rewards must have the answers of a list on the last axis, got a single number.")

@@ -121,6 +121,7 @@ def bust(
         Their bias.
     domain : pair or Interval, optional
         The scores S = [S_m, S_M]; by default from the least to the greatest observed score, or the link's own domain.
+        That may be unbounded where the range of the link is not (Sigmoid, Tanh ...): h(S_m) and h(S_M) are its ends.
     observed : array or callable, optional
         A sample of scores, or a density on the domain (it need not integrate to 1); None: uniform.
     weights : array, optional
@@ -138,10 +139,12 @@ def bust(
     0.23419...
     >>> bust(Exp(), 0.9, 2.0, domain=(0, 1))
     9.145...
+    >>> bust(Sigmoid(), 0.0, 1.0)  # over all scores, where the link rises from 0 to 1
+    0.23105...
     """
     who = "bust"
     curve = link_of(who, loss)
-    scores = observed_scores(who, curve, domain, observed, weights)
+    scores = observed_scores(who, curve, domain, observed, weights, everywhere=True)
     if isinstance(w, (tuple, Interval)):
         if tau is not None:
             raise TypeError(f"{who}: tau must come with a single score w, got the interval {w!r}.")
@@ -223,7 +226,7 @@ def _local(
 ) -> Any:
     """The offset per unit of a small bias, of a model that can only move all predictions, or only stretch them."""
     curve = link_of(who, loss)
-    scores = observed_scores(who, curve, domain, observed, weights)
+    scores = observed_scores(who, curve, domain, observed, weights, everywhere=True)
     if tau is not None:
         return _offset_near(who, curve, scores, w, tau, tau, stretch) / tau / tau
     w = _array(who, "w", w)
@@ -259,7 +262,7 @@ def prediction_shift(
     """
     who = "prediction_shift"
     curve = link_of(who, loss)
-    all_scores = observed_scores(who, curve, domain, observed, weights)
+    all_scores = observed_scores(who, curve, domain, observed, weights, everywhere=True)
     part, bias = _part(who, curve, all_scores, scores, bias)
     return shift_of(who, curve, all_scores, part, bias)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from selmatch.arrays.namespaces import NumPy, is_number
 from selmatch.functions import namespace_of, quick_namespace_of, where
-from selmatch.parameters import parameter
+from selmatch.parameters import is_framework_array, parameter
 
 Array = Any
 
@@ -227,15 +227,37 @@ def _as_floats(who: str, s_hat: Any, s: Any, observed: str, space: type) -> tupl
     return s_hat, space.cast(s, s_hat), s_hat
 
 
-def _shape(who: str, **shapes: tuple[int, ...]) -> tuple[int, ...]:
-    first, *others = shapes.values()
-    if all(other == first for other in others):  # NumPy would fix sizes that torch.export leaves open
+def _fits(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    """Whether an array broadcasts to a shape; NumPy's function would fix sizes that torch.export leaves open."""
+    return len(shape) <= len(whole) and all(
+        own == size or own == 1 for own, size in zip(reversed(shape), reversed(whole), strict=False)
+    )
+
+
+def paired_shape(who: str, space: Any, **shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of two arrays together: that of one of them.
+
+    A column against a row would compare every entry with every other, which costs a model its training in silence.
+    """
+    (_, first), (_, second) = shapes.items()
+    if first == second or _fits(second, first):
         return first
+    if _fits(first, second):
+        return second
+    listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
     try:
-        return np.broadcast_shapes(*shapes.values())
+        whole = np.broadcast_shapes(first, second)
     except ValueError:
-        listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
         raise ValueError(f"{who}: shapes must broadcast together, got {listed}.") from None
+    pairing = _PAIRING.get(space.name, "numpy.broadcast_arrays")
+    raise ValueError(
+        f"{who}: one shape must broadcast to the other, got {listed}, which make {whole} only together. "
+        f"Reshape one of them; to compare all with all, use {pairing} first."
+    )
+
+
+#: how each library says that all entries are compared with all
+_PAIRING = {"PyTorch": "torch.broadcast_tensors", "JAX": "jax.numpy.broadcast_arrays"}
 
 
 def _require_classes(who: str, s_hat: Array) -> None:
@@ -258,17 +280,35 @@ def _refuse_class_indices(who: str, name: str, s_hat: Array, s: Any, space: type
         )
 
 
-def mask_of(who: str, mask: Any, shape: tuple[int, ...], space: type, like: Array, vector: bool) -> Array:
+def aligned_mask(who: str, mask: Array, shape: tuple[int, ...], rows: bool) -> Array:
+    """A mask with the axes of the scores; where the last axis makes a row, a mask without that axis masks rows.
+
+    The number of axes decides, not their lengths: a mask of T rows does not turn into one of classes when there happen
+    to be T classes.
+    """
+    given = tuple(mask.shape)
+    of_rows = rows and len(given) == len(shape) - 1
+    if not _fits(given, shape[:-1] if of_rows else shape) or (rows and 0 < len(given) < len(shape) - 1):
+        either = f" or of their rows {shape[:-1]}" if rows and len(shape) > 1 else ""
+        remedy = " One of the last axis is where[None]." if rows and len(shape) == 2 and given == shape[-1:] else ""
+        raise ValueError(f"{who}: where must have the shape of the scores {shape}{either}, got {given}.{remedy}")
+    return mask[..., None] if of_rows else mask
+
+
+def mask_of_rows(mask: Array, rows: tuple[int, ...]) -> Array:
+    """A mask for functions that know whole rows only, which may come with an axis for the classes."""
+    given = tuple(mask.shape)
+    return mask[..., 0] if len(given) == len(rows) + 1 and given[-1] == 1 else mask
+
+
+def mask_of(who: str, mask: Any, shape: tuple[int, ...], space: type, like: Array, rows: bool) -> Array:
     if mask is None:
         return None
     if isinstance(mask, bool):
         mask = space.like((float(mask),), like)[0] != 0
     elif is_number(mask) or "bool" not in str(mask.dtype):
         raise TypeError(f"{who}: where must be boolean, got {mask if is_number(mask) else f'dtype {mask.dtype}'}.")
-    given = tuple(mask.shape)
-    if _shape(who, scores=shape, where=given) != shape or (vector and len(shape) > 1 and given == shape[:-1]):
-        raise ValueError(f"{who}: where must have the shape of the scores {shape}, got {given}.")
-    return space.broadcast(mask, shape)
+    return space.broadcast(aligned_mask(who, mask, shape, rows), shape)
 
 
 def _weights(who: str, weights: Any, rows: Array, shape: tuple[int, ...], space: type, like: Array) -> Array:
@@ -277,7 +317,7 @@ def _weights(who: str, weights: Any, rows: Array, shape: tuple[int, ...], space:
         return None if rows is None else space.cast(rows, like)
     weights = space.cast(as_float(who, "weights", weights, space, like), like)
     given = tuple(weights.shape)
-    if _shape(who, result=shape, weights=given) != shape:
+    if not _fits(given, shape):
         raise ValueError(f"{who}: weights must have the shape of the unreduced result {shape}, got {given}.")
     weights = space.broadcast(weights, shape)
     if space is NumPy:
@@ -354,7 +394,8 @@ def check_reduction(who: str, reduction: Any, num_items: Any) -> Any:
         return None
     if reduction != "mean":
         raise ValueError(f"{who}: num_items must go with reduction='mean', got reduction={reduction!r}.")
-    return parameter(who, "num_items", num_items, above=0.0)
+    # a count on a device, or of nothing, is for the caller to see to
+    return num_items if is_framework_array(num_items) else parameter(who, "num_items", num_items, above=0.0)
 
 
 def prepare(
@@ -368,12 +409,14 @@ def prepare(
     num_items: Any = None,
     *,
     vector: bool = False,
+    lists: bool = False,
     observed: str = "s",
 ) -> Batch:
     """Everything that a loss computes with, or a clear error.
 
     ``observed`` is what the caller's second argument is called; unless it is "s", it holds no scores but link values
-    ("y") or a direction ("v"), which the caller checks.
+    ("y") or a direction ("v"), which the caller checks. ``lists`` says that rows are lists, which a mask may leave out
+    whole, as it may rows of classes.
     """
     num_items = check_reduction(who, reduction, num_items)
     if mask is None and weights is None and not potential.bounded:
@@ -395,9 +438,9 @@ def prepare(
         _require_classes(who, s_hat)
         if observed != "v":
             _refuse_class_indices(who, observed, s_hat, given_s, space, potential)
-    shape = _shape(who, s_hat=tuple(s_hat.shape), **{observed: tuple(s.shape)})
+    shape = paired_shape(who, space, s_hat=tuple(s_hat.shape), **{observed: tuple(s.shape)})
     s, s_hat = space.broadcast(s, shape), space.broadcast(s_hat, shape)
-    present = mask_of(who, mask, shape, space, s_hat, vector)
+    present = mask_of(who, mask, shape, space, s_hat, vector or lists)
     s_hat, s = _checked(who, potential, s_hat, s, observed, space, present)
     if present is not None:
         harmless = potential.point()
@@ -442,7 +485,7 @@ def prepare_untouched(
     if vector:
         _require_classes(who, s_hat)
         _refuse_class_indices(who, "s", s_hat, s, space, potential)
-    shape = _shape(who, s_hat=tuple(s_hat.shape), s=tuple(s.shape))
+    shape = paired_shape(who, space, s_hat=tuple(s_hat.shape), s=tuple(s.shape))
     present = mask_of(who, mask, shape, space, wide, vector)
     rows = present if present is None or not vector else space.row_any(present)
     weights = _weights(who, weights, rows, shape[:-1] if vector else shape, space, wide)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from selmatch.curve import Interval
@@ -83,6 +84,34 @@ class Undecided(Certificate):
     @property
     def _reason(self) -> str:
         return f"{self.remains}; {self.how}"
+
+
+def for_all_labels(parts: Mapping[float, Certificate]) -> Certificate:
+    """One certificate of the same statement about the curves of several labels; it names every label that it is about.
+
+    Refuted if one is, proved if all are; its domain is what the labels share.
+    """
+    refuted = {label: part for label, part in parts.items() if isinstance(part, Refuted)}
+    for label, part in refuted.items():
+        return replace(part, witness=replace(part.witness, text=f"label {label:g}: {part.witness}"))
+    domains = {part.domain for part in parts.values()}
+    shared: Interval | None = Interval()
+    for domain in domains:
+        shared = None if shared is None else shared.overlap(domain)
+
+    def named(label: float, part: Certificate, reason: str) -> str:
+        return f"label {label:g}: {reason}{'' if len(domains) == 1 else f' on {part.domain}'}"
+
+    first, proved = next(iter(parts.values())), all(parts.values())
+    told = {label: part for label, part in parts.items() if proved or isinstance(part, Undecided)}
+    reasons = "; ".join(
+        named(label, part, part.remains if isinstance(part, Undecided) else part.how) for label, part in told.items()
+    )
+    if proved:
+        boxes = sum(part.boxes for part in parts.values() if isinstance(part, Proved))
+        return Proved(first.statement, shared or first.domain, reasons, boxes)
+    how = next(iter(told.values())).how
+    return Undecided(first.statement, shared or first.domain, how, remains=reasons)
 
 
 @dataclass(frozen=True)

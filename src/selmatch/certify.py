@@ -25,7 +25,16 @@ import numpy as np
 from selmatch.algebra import is_straight, require_curve
 from selmatch.arrays.effort import Effort
 from selmatch.canonical import require_canonical
-from selmatch.certificates import NEEDS_PROOFS, Certificate, Enclosure, Proved, Refuted, Undecided, Witness
+from selmatch.certificates import (
+    NEEDS_PROOFS,
+    Certificate,
+    Enclosure,
+    Proved,
+    Refuted,
+    Undecided,
+    Witness,
+    for_all_labels,
+)
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable
 from selmatch.curve import Curve, Interval
 from selmatch.formula import Formula
@@ -145,8 +154,8 @@ def convex(
         return _decided(statement, potential.curve, where_, _fall_witness, effort)
     if isinstance(potential, CompositeSoftmax):
         return _convex_softmax(statement, potential, _interval(who, domain, potential.domain), effort)
-    parts = [convex(curve, domain, effort=effort) for curve in potential.curves]  # one for each label
-    return next((part for part in parts if not part), parts[0])
+    labelled = zip(potential.labels, potential.curves, strict=True)
+    return for_all_labels({label: convex(curve, domain, effort=effort) for label, curve in labelled})
 
 
 def monotone_probability(composite: Any, domain: Any = None) -> Certificate:

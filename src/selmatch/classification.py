@@ -12,6 +12,7 @@ import numpy as np
 
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable
 from selmatch.curve import Curve, Interval
+from selmatch.landmarks import SteepRegion, extremes, landmarks, refined, steep_regions
 from selmatch.losses import PerLabel, potential_of
 from selmatch.parameters import has_plain_numbers, number, pair
 
@@ -65,6 +66,11 @@ class Classification:
         three classes with scores at the low end, the middle and the high end.
     profile : tuple of float
         Mean sensitivities of equal parts of the domain; for a Softmax those of nine classes with scores spread evenly.
+    extremes : tuple of float
+        The smallest and the largest sensitivity of all scores of the domain; for a Softmax those of one class beside
+        two others in the middle.
+    narrow : tuple of SteepRegion
+        Narrow regions in which the loss is much more sensitive than beside them.
     """
 
     subject: str
@@ -78,6 +84,8 @@ class Classification:
     symmetric: bool
     sensitivities: tuple[float, float, float]
     profile: tuple[float, ...]
+    extremes: tuple[float, float]
+    narrow: tuple[SteepRegion, ...]
 
     @property
     def invertible(self) -> bool:
@@ -102,6 +110,7 @@ class Classification:
         lines = [
             f"{self.subject} {roles[self.role]} on [{low:g}, {high:g}]: {_FOCUS[self.focus]}",
             f"  Sensitivity {where}: {', '.join(f'{x:.3g}' for x in self.sensitivities)}.",
+            *(f"  A narrow region is more sensitive: {region}." for region in self.narrow),
             "  It tells low from high scores, whatever happens among either."
             if self.separates
             else "  It does not set low scores apart from high ones by a steep part between calm ones.",
@@ -142,7 +151,10 @@ def classify(loss: Any, domain: Any = (-3.0, 3.0), *, role: str | None = None, g
     * It separates if the shortest part with half of the rise lies between two sides, each at least a tenth of the
       domain, whose mean sensitivity is at most 2/3 of its own (for a Softmax: as one of three scores moves, the others
       being in the middle).
-    * Flat pieces are found by exact zeros of the rise; those shorter than 2 % of the domain are not looked for.
+    * Flat pieces are found by exact zeros of the rise. Those shorter than 2 % of the domain are found where the
+      structure of the curve names them.
+    * Narrow steep regions are found by the rise of the link, however narrow; they are named where the sensitivity is at
+      least twice as high as on both sides within 5 % of the domain.
 
     Parameters
     ----------
@@ -241,6 +253,11 @@ class _Single:
     def profile(self) -> np.ndarray:
         return _per_length(self.rise, np.linspace(self.low, self.high, _CELLS + 1))
 
+    def everywhere(self) -> tuple[np.ndarray, np.ndarray]:
+        """Scores that show all of the sensitivity, and the sensitivity there."""
+        z = refined(self.curve, self.curve.slope, self.low, self.high, landmarks(self.curve))
+        return z, np.asarray(self.curve.slope(z), dtype=float) + 0.0 * z
+
     def sensitivities(self) -> np.ndarray:
         return _per_length(self.rise, np.linspace(self.low, self.high, 4))
 
@@ -298,6 +315,21 @@ class _Many:
     def profile(self) -> np.ndarray:
         return self._delta(np.linspace(self.low, self.high, _LIST))
 
+    def everywhere(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same for one of three classes, the others being in the middle."""
+
+        def of_first(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+            def along(z: Array) -> Array:
+                rows = np.full((len(z), 3), 0.5 * (self.low + self.high))
+                rows[:, 0] = z
+                return function(rows)[:, 0]
+
+            return along
+
+        slope = of_first(self._softmax.slope)
+        z = refined(of_first(self._softmax.link), slope, self.low, self.high, landmarks(self.potential.scaling))
+        return z, slope(z)
+
     def sensitivities(self) -> np.ndarray:
         return self._delta(np.linspace(self.low, self.high, 3))
 
@@ -332,7 +364,7 @@ def _depends_on_others(slope: Callable[[Array], Array], low: float, high: float)
 
 
 def _measured(who: str, view: _Single | _Many, subject: str) -> Classification:
-    profile, sensitivities = view.profile(), view.sensitivities()
+    profile, sensitivities, (everywhere, slopes) = view.profile(), view.sensitivities(), view.everywhere()
     if not (np.isfinite(profile).all() and np.isfinite(sensitivities).all()):
         raise ValueError(
             f"{who}: the loss must be finite on the domain, got an infinite or undefined sensitivity of {subject} on "
@@ -344,12 +376,14 @@ def _measured(who: str, view: _Single | _Many, subject: str) -> Classification:
         domain=(view.low, view.high),
         focus=_focus(sensitivities, profile) if view.knows_regions() else "uniform",
         separates=_separates(view),
-        monotone=_monotone(view),
-        clips=tuple(_flat_pieces(view)),
+        monotone=_monotone(view, everywhere),
+        clips=tuple(sorted(_flat_pieces(view))),
         ranks=view.ranks(),
         symmetric=_symmetric(view),
         sensitivities=tuple(sensitivities.tolist()),  # type: ignore[arg-type]
         profile=tuple(profile.tolist()),
+        extremes=extremes(slopes),
+        narrow=steep_regions(everywhere, slopes),
     )
 
 
@@ -406,8 +440,7 @@ def _separates(view: _Single | _Many) -> bool:
     return all(length >= least and rise <= CALM * steep * length for length, rise in sides)
 
 
-def _monotone(view: _Single | _Many) -> str | None:
-    edges = np.linspace(view.low, view.high, 2 * _CELLS + 1)
+def _monotone(view: _Single | _Many, edges: np.ndarray) -> str | None:
     rises = view.monotone_rise(edges[:-1], edges[1:])
     rounding = 1e-12 * float(np.max(np.abs(rises)))
     up, down = bool(np.any(rises > rounding)), bool(np.any(rises < -rounding))
@@ -431,6 +464,21 @@ def _flat_pieces(view: _Single | _Many) -> Iterator[tuple[float, float]]:
         )
         if not fading:
             yield _rounded(low, width), _rounded(high, width)
+    for part in _short_pieces(view, width / _CELLS):
+        yield part.low, part.high
+
+
+def _short_pieces(view: _Single | _Many, cell: float) -> Iterator[Interval]:
+    """Flat pieces that no cell lies in, where the structure of a link names them."""
+    if isinstance(view, _Many):
+        return
+    for part in view.curve.flat_regions():
+        inside = part.overlap(Interval(view.low, view.high))
+        edges = np.linspace(view.low, view.high, _CELLS + 1)
+        if inside is not None and inside.high - inside.low < 2.0 * cell:
+            holds_a_cell = np.any((edges[:-1] >= inside.low) & (edges[1:] <= inside.high))
+            if not holds_a_cell and float(view.flat_rise(inside.low, inside.high)) == 0.0:
+                yield inside
 
 
 def _is_tiny(rise: Any) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from selmatch import functions
-from selmatch.algebra import require_curve, scaling_from
+from selmatch.algebra import Affine, require_curve, scaling_from
 from selmatch.arrays import pytrees
 from selmatch.arrays.effort import Effort
 from selmatch.curve import Curve, Interval
@@ -152,6 +152,9 @@ class CompositeSigmoid(Curve):
     def primitive(self, x):
         return self.gamma * softplus(self.logit(x))
 
+    def score_transform(self, z):
+        return exp(self.scaling.primitive(z) + self.offset)
+
     def bracket(self, steep: Array, y: Array, q: Array) -> Array:
         """The factor that decides the sign of the slope, q' + (1 - p) q^2 / gamma, from q', Q/gamma and q."""
         return steep + sigmoid(-y) * square(q) / self.gamma
@@ -201,14 +204,33 @@ class CompositeSigmoid(Curve):
 
     def cross_entropy(self, x: Array, u: Array, xh: Array = None) -> Array:
         """gamma times the cross-entropy of p(x + u) under p(x)."""
-        y, yh = self.logit(x), self.logit(end(x, u, xh))
-        return self.gamma * (sigmoid_times(y, softplus(-yh)) + sigmoid_times(-y, softplus(yh)))
+        return self.gamma * _binary_cross_entropy(self.logit(x), self.logit(end(x, u, xh)))
 
     def cross_entropy_gradient(self, x: Array, u: Array, xh: Array = None) -> Array:
         """The derivative of :meth:`cross_entropy` with respect to u."""
         xh = end(x, u, xh)
         q = self.scaling(xh)
         return self._product_move(x, u, xh, q, q, 0.0 * q)
+
+
+def _binary_cross_entropy(y: Array, yh: Array) -> Array:
+    """The cross-entropy of two probabilities, from their log-odds."""
+    return sigmoid_times(y, softplus(-yh)) + sigmoid_times(-y, softplus(yh))
+
+
+def plain_sigmoid(potential: Any) -> Curve | None:
+    """The Sigmoid link without its gains, which is a probability; None for any other potential."""
+    if isinstance(potential, Affine):
+        inner = plain_sigmoid(potential.curve)
+        return None if inner is None else Affine(inner, potential.alpha, potential.beta)
+    return potential if isinstance(potential, Sigmoid) else None
+
+
+def sigmoid_cross_entropy(link: Curve, x: Array, u: Array, xh: Array) -> Array:
+    """The cross-entropy of a Sigmoid link times gain / alpha (eq. loss_CE_scalar): the link is in its gradient."""
+    if isinstance(link, Affine):
+        return link.gain / link.alpha * sigmoid_cross_entropy(link.curve, *link._move(x, u, xh))
+    return _binary_cross_entropy(x, xh)
 
 
 # ------------------------------------------------------------------------------------------------------ many classes
@@ -272,8 +294,9 @@ class CompositeSoftmax:
         functions.register_loaded_frameworks()
         if scaling is None and Q is None and f is None:
             scaling = Constant()
-        if rho is not None and not _is_framework_array(rho):
-            rho = numbers("CompositeSoftmax", "rho", rho, above=0.0)
+        if rho is not None:
+            checked = parameter if _is_framework_array(rho) else numbers
+            rho = checked("CompositeSoftmax", "rho", rho, above=0.0)
         keep(
             self,
             scaling=scaling_from("CompositeSoftmax", scaling, Q, f),
@@ -374,18 +397,37 @@ class CompositeSoftmax:
         return slope if wide is z else namespace_of(z).cast(slope, z)
 
     def hessian(self, z: Array, where: Array = None) -> Array:
-        """The Hessian of H, K by K on the last two axes; products of probabilities are formed in double precision."""
+        """The Hessian of H, K by K on the last two axes: :meth:`slope` on the diagonal, -h_j h_k / gamma beside it."""
         wide, space = _double(z), namespace_of(z)
-        h = self.link(wide, where)
-        h = h / self.gamma**0.5
-        empty_diagonal = space.diagonal_matrix(h * h) - space.outer(h, h)
-        return space.cast(empty_diagonal + space.diagonal_matrix(self.slope(wide, where)), z)
+        h = self.link(wide, where) / self.gamma**0.5
+        diagonal = space.diagonal_matrix(1.0 + 0.0 * wide) > 0.0
+        return space.cast(
+            functions.where(diagonal, space.diagonal_matrix(self.slope(wide, where)), -space.outer(h, h)), z
+        )
 
     def hvp(self, z: Array, v: Array, where: Array = None) -> Array:
         """The Hessian times v, in O(K)."""
-        z = self._harmless(z, where)
-        rows, q = self._rows(z, where), self.scaling(z)
-        return rows.times(self.scaling.slope(z) * v + q * (q * v - row_sum(rows.times(q * v))) / self.gamma)
+        rows, q, steep, wide = self._bends(z, v, where)
+        spread, _ = _centred(rows, q * wide)
+        product = rows.times(steep * wide) + rows.root * q * (rows.root * spread / self.gamma)
+        return namespace_of(z).cast(product, z)
+
+    def quadratic(self, z: Array, v: Array, where: Array = None) -> Array:
+        """Half of v' Hessian v, of each row: the mean of q' v^2, and the variance of q v over gamma."""
+        rows, q, steep, wide = self._bends(z, v, where)
+        spread, fixed = _centred(rows, q * wide)
+        variance = row_sum(square(rows.root * spread)) + rows.anchor * square(fixed)
+        value = 0.5 * (row_sum(rows.times(steep * square(wide))) + variance / self.gamma)
+        return namespace_of(z).cast(value[..., 0], z)
+
+    def _bends(self, z: Array, v: Array, present: Array) -> tuple[_Rows, Array, Array, Array]:
+        """Probabilities, q, q' and a direction, in double precision unless all terms of the Hessian have one sign."""
+        z = self._harmless(z, present)
+        if present is not None:
+            v = where(present, v, 0.0)
+        if self.scaling.increasing is not True:
+            z, v = _double(z), _double(v)
+        return self._rows(z, present), self.scaling(z), self.scaling.slope(z), v
 
     # ---------------------------------------------------------------------------------------------------- two points
 
@@ -488,6 +530,19 @@ def _others(rows: _Rows) -> Array:
     return where(leading, row_sum(where(leading, 0.0, rows.p)) + rows.anchor, 1.0 - rows.p)
 
 
+def _centred(rows: _Rows, x: Array) -> tuple[Array, Array]:
+    """What x exceeds its mean under p by, of each class and of the anchor, whose x is 0.
+
+    Counted from the x of a class that leads, so that 1 - p is never formed; else from the mean as first computed.
+    """
+    leading = rows.p > _LEADING
+    leads = row_max(where(leading, 1.0 + 0.0 * rows.p, 0.0)) > 0.0
+    start = where(leads, row_sum(where(leading, x, 0.0)), row_sum(rows.times(x)))
+    beyond = x - start
+    mean = row_sum(rows.times(beyond)) - rows.anchor * start
+    return beyond - mean, -start - mean
+
+
 def _surprise(p: Array, others: Array, direct: Array) -> Array:
     """-log p, from 1 - p where p is close to 1."""
     leading = p > _LEADING
@@ -571,6 +626,10 @@ class Separable:
         """The Hessian times v."""
         return self.slope(z, where) * v
 
+    def quadratic(self, z: Array, v: Array, where: Array = None) -> Array:
+        """Half of v' Hessian v, of each row."""
+        return _sum_present(0.5 * self.curve.slope(z) * square(v), where)
+
     def difference(self, x: Array, u: Array, xh: Array = None, where: Array = None) -> Array:
         """link(x + u) - link(x)."""
         return _present(self.curve.difference(x, u, xh), where)
@@ -647,6 +706,7 @@ def _require_convex_primitive(softmax: CompositeSoftmax) -> None:
     else:
         found = certify.convex_primitive(scaling, where_, effort=quickly())
     if not isinstance(found, certify.Refuted):
+        keep(softmax, _checked=found)
         return
     scalar = scalar_loss_with(scaling)
     remedy = (f"For one score: {scalar}. " if scalar else "") + "check=False builds the loss for research."
@@ -668,6 +728,8 @@ def _require_convex_sigmoid(curve: CompositeSigmoid) -> None:
             f"got {curve.gamma}. check=False builds the loss for research."
         )
     found = None if within else certify.convex(curve, usual_scores(curve), effort=quickly())
+    if found is not None:
+        keep(curve, _checked=found)
     if isinstance(found, certify.Refuted):
         raise ValueError(
             f"CompositeSigmoid: the link of {curve.scaling!r} with gamma={curve.gamma} must not decrease, got "

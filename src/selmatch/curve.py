@@ -14,6 +14,8 @@ from selmatch.functions import abs, exp, where
 
 if TYPE_CHECKING:
     from selmatch.algebra import Affine, Capped
+    from selmatch.formula import Landmarks
+    from selmatch.mesh import Mesh
 
 Array = Any
 
@@ -158,11 +160,9 @@ class Curve:
         own = getattr(functions.namespace_of(x), "integral", None)
         if own is not None:
             return own(self, x)
-        start = self.domain.point()
+        start = self.domain.point() + 0.0 * x
         u = x - start
-        if not self.breaks:
-            return u * quadrature.integral(self, start, u, self.scale)
-        return u * self(start) + quadrature.remainder(self, start + 0.0 * x, u, x)
+        return u * self(start) + quadrature.remainder(self, start, u, x)
 
     def slope(self, x: Array) -> Array:
         """The derivative g'(x): the sensitivity, when the curve is a link."""
@@ -187,6 +187,8 @@ class Curve:
 
     def remainder_and_difference(self, x: Array, u: Array, xh: Array = None) -> tuple[Array, Array]:
         """Both at once, for curves where they share work."""
+        if type(self).remainder is Curve.remainder and type(self).difference is Curve.difference:
+            return quadrature.remainder_and_difference(self, x, u, functions.end(x, u, xh))
         return self.remainder(x, u, xh), self.difference(x, u, xh)
 
     def increment(self, x: Array, u: Array, xh: Array = None) -> Array:
@@ -203,25 +205,36 @@ class Curve:
     @property
     def breaks(self) -> tuple[float, ...]:
         """Scores at which a curve without closed forms bends or jumps, found in its formula: integrals end there."""
-        return self._breaks_in(self) if type(self).difference is Curve.difference else ()
+        return self._found_in(self).breaks if self.is_integrated() else ()
 
-    def _breaks_in(self, formula: Curve) -> tuple[float, ...]:
-        found = self.__dict__.get("_breaks")
+    @property
+    def places(self) -> tuple[float, ...]:
+        """The breaks, and the other scores about which something happens, as far as the formula shows them."""
+        return (*self.breaks, *self._found_in(self).centres) if self.is_integrated() else ()
+
+    def is_integrated(self) -> bool:
+        """Whether losses with this curve come from quadrature."""
+        return type(self).remainder is Curve.remainder or type(self).difference is Curve.difference
+
+    def _found_in(self, formula: Curve) -> Landmarks:
+        found = self.__dict__.get("_landmarks")
         if found is None:
-            from selmatch.formula import breaks_of
+            from selmatch.formula import landmarks_of
 
-            found = breaks_of(formula)
-            object.__setattr__(self, "_breaks", found)
+            found = landmarks_of(formula)
+            object.__setattr__(self, "_landmarks", found)
         return found
 
     @property
-    def joints(self) -> quadrature.Joints:
-        """What lies between the breaks."""
-        made = self.__dict__.get("_joints")
-        if made is None:
-            made = quadrature.joints(self)
-            object.__setattr__(self, "_joints", made)
-        return made
+    def mesh(self) -> Mesh:
+        """The pieces on which integrals of a curve without closed forms are accurate, measured once."""
+        measured = self.__dict__.get("_mesh")
+        if measured is None:
+            from selmatch.mesh import measure
+
+            measured = measure(self)
+            object.__setattr__(self, "_mesh", measured)
+        return measured
 
     # ---------------------------------------------------------------------------------- the curve as a potential
 

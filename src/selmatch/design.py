@@ -22,7 +22,7 @@ from selmatch.drawing import FromSensitivity
 from selmatch.lists import Sizes, arrange
 from selmatch.losses import MatchingLoss
 from selmatch.parameters import number
-from selmatch.words import nearest
+from selmatch.words import nearest, readable
 
 __all__ = ["Wish", "focus", "from_sensitivity"]
 
@@ -155,8 +155,12 @@ class Wish:
         places = " and ".join(place(low, high) for low, high, _ in self.regions)
         kind = "lists" if self.classes else self.of
         share = f"{100.0 * self.covered:.3g} % of {self.rows:,} {KINDS[kind]}"
-        how = f"family {self.family}" if self.edge is None else f"edge {self.edge:.4g}, floor {self.floor:.4g}"
-        times = f"on average {self.reached:.4g} times as sensitive as elsewhere"
+        how = (
+            f"family {self.family}"
+            if self.edge is None
+            else f"edge {readable(self.edge)}, floor {readable(self.floor)}"
+        )
+        times = f"on average {readable(self.reached)} times as sensitive as elsewhere"
         scale = f"slope of the scaling {self.strength:g} times" if self.classes else "mean sensitivity 1"
         return f"{'differences' if kind == 'pairs' else 'scores'} {places} ({share}) are {times}; {how}, {scale}"
 
@@ -164,8 +168,8 @@ class Wish:
 def place(low: float, high: float) -> str:
     """A piece of the line, in words."""
     if math.isinf(high):
-        return f"from {low:.4g} up" if math.isfinite(low) else "anywhere"
-    return f"up to {high:.4g}" if math.isinf(low) else f"between {low:.4g} and {high:.4g}"
+        return f"from {readable(low)} up" if math.isfinite(low) else "anywhere"
+    return f"up to {readable(high)}" if math.isinf(low) else f"between {readable(low)} and {readable(high)}"
 
 
 # ----------------------------------------------------------------------------------------------------------- the data

@@ -17,6 +17,7 @@ import numpy as np
 
 from selmatch.algebra import require_curve
 from selmatch.arrays.namespaces import NumPy
+from selmatch.batch import mask_of_rows
 from selmatch.canonical import comparable, constant, log_probabilities, require_canonical, without_infinities
 from selmatch.composite import CompositeSoftmax
 from selmatch.curve import Curve
@@ -80,7 +81,8 @@ def distillation_loss(
     temperature : float
         Divides both logits, > 0. The loss is not multiplied by its square.
     where : boolean array, optional
-        Of the shape of the rows (tokens); what is False counts for nothing, whatever it holds.
+        Of the shape of the rows (tokens), with or without an axis of length 1 for the classes; what is False counts for
+        nothing, whatever it holds.
     weights : array, optional
         Weights of the rows, not negative.
     reduction : {"mean", "sum", "none"}
@@ -289,7 +291,7 @@ def _given(who: str, student: Any, teacher: Any, temperature: Any, where: Any) -
     rows = _row_mask(who, where, shape[:-1])
     if rows is not None:
         if isinstance(where, (bool, list, tuple)) and space.name == "PyTorch":  # lists belong to no library
-            rows = student.new_tensor(where).bool()
+            rows = student.new_tensor(rows).bool()
         _require_one_library(who, space, rows, "where")
         rows = space.adopt(rows) if space.name == "JAX" else rows
     student = _ruled_out(who, "student", student, rows)
@@ -352,6 +354,7 @@ def _row_mask(who: str, where: Any, rows: tuple[int, ...]) -> Array:
     if "bool" not in str(getattr(mask, "dtype", "")):
         kind = getattr(mask, "dtype", type(mask).__name__)
         raise TypeError(f"{who}: where must be boolean, got {kind}. Try mask != 0.")
+    mask = mask_of_rows(mask, rows)
     if tuple(mask.shape) != rows:
         raise ValueError(f"{who}: where must have the shape of the rows {rows}, got {tuple(mask.shape)}.")
     return mask

@@ -15,8 +15,10 @@ from selmatch.columns import finite_column
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable
 from selmatch.curve import Curve, Interval
 from selmatch.curves import Exp, Identity, Log, Logit, Sigmoid
+from selmatch.landmarks import SteepRegion, extremes, landmarks, refined, steep_regions
 from selmatch.losses import PerLabel
 from selmatch.parameters import has_plain_numbers
+from selmatch.words import readable
 
 _WHO = "MatchingLoss.explain"
 #: sensitivities that differ by no more than this are alike
@@ -40,13 +42,17 @@ class Explanation:
     mean, elicited : float or None
         Of the data: the mean, and the best constant prediction h^-1(E h(S)), where training should start.
     curvature : tuple of float
-        The smallest and the largest sensitivity on the data, or on the profile.
+        The smallest and the largest sensitivity on the data, or of all scores that the profile spans.
     limits : tuple of Interval
         The scores within which value and gradient are finite in single and in double precision.
     simpler : str
         A loss that everybody has and that would do the same; empty if none is known.
     notes : tuple of str
         What else to know.
+    narrow : tuple of SteepRegion
+        Narrow regions, between the ends of the profile, in which the loss is much more sensitive than beside them.
+    accepted : Certificate or None
+        What was looked at when the loss was made: see :attr:`selmatch.MatchingLoss.certificate`.
     """
 
     loss: Any
@@ -58,16 +64,21 @@ class Explanation:
     limits: tuple[Interval, Interval]
     simpler: str
     notes: tuple[str, ...] = ()
+    narrow: tuple[SteepRegion, ...] = ()
+    accepted: Certificate | None = None
 
     def __str__(self) -> str:
         lines = [repr(self.loss), *self.notes, "", "Sensitivity (what an error of one unit weighs):"]
         most = max((value for _, value in self.profile if math.isfinite(value)), default=0.0) or 1.0
         for score, value in self.profile:
             bar = "#" * round(32 * min(value / most, 1.0)) if value >= 0 else "negative"
-            lines.append(f"  {score:>10.4g}  {value:>10.4g}  {bar}".rstrip())
+            lines.append(f"  {readable(score):>10}  {readable(value):>10}  {bar}".rstrip())
+        lines += [f"Narrow: {region}." for region in self.narrow]
         low, high = self.curvature
-        ratio = f", a factor of {high / low:.3g}" if low > 0 else ""
-        lines += ["", f"Curvature: {low:.4g} to {high:.4g}{ratio}.", f"Convex: {self.certificate}"]
+        ratio = f", a factor of {readable(high / low, 3)}" if 0 < low <= high < math.inf else ""
+        lines += ["", f"Curvature: {readable(low)} to {readable(high)}{ratio}.", f"Convex: {self.certificate}"]
+        if self.accepted is not None and self.accepted.domain != self.certificate.domain:
+            lines.append(f"Accepted when it was made: {self.accepted}")
         lines.append(self._elicits())
         single, double = self.limits
         lines.append(f"Finite: scores in {single} in single precision, {double} in double.")
@@ -80,14 +91,14 @@ class Explanation:
     def _elicits(self) -> str:
         if self.simpler.startswith("this is squared error"):
             return "Elicits: the mean."
-        if isinstance(self.loss.potential, PerLabel):
-            return "Elicits: the prediction at which the links of all labels balance, not the mean."
         rule = "Elicits: h^-1(E h(S)), not the mean"
+        if isinstance(self.loss.potential, PerLabel):
+            rule = "Elicits: the prediction at which the links of all labels balance, not the mean"
         if self.loss.vector:
             return f"{rule}; loss.minimiser(rows) has it, class by class."
         if self.elicited is None or self.mean is None:
             return f"{rule}; give data to see how far apart they are."
-        found = f"{self.elicited:.4g} on the data, whose mean is {self.mean:.4g}"
+        found = f"{readable(self.elicited)} on the data, whose mean is {readable(self.mean)}"
         return f"{rule}: {found}. Start training there, and check calibration on h(observed) and h(predicted)."
 
 
@@ -100,9 +111,13 @@ def explain(loss: Any, data: Any, weights: Any) -> Explanation:
     scores = None if data is None else finite_column(_WHO, "data", data)
     curve = _curve(potential)
     points = _points(curve, scores, wish)
-    sensitivities = _finite_slopes(potential, points)
+    everywhere, slopes = _looked_at(potential, points)
+    narrow = steep_regions(everywhere, slopes)
+    middle = float(np.median(points))
+    points = np.unique([*points, *(region.at for region in narrow)])
+    sensitivities = _slopes(potential, points, middle)
     mean = elicited = None
-    if scores is not None and isinstance(potential, Curve):
+    if scores is not None and isinstance(potential, (Curve, PerLabel)):
         share = None if weights is None else finite_column(_WHO, "weights", weights)
         if share is not None and (share.shape != scores.shape or (share < 0.0).any() or not share.any()):
             raise ValueError(f"{_WHO}: weights must be >= 0, not all 0, and one for each of the {len(scores)} scores.")
@@ -110,7 +125,7 @@ def explain(loss: Any, data: Any, weights: Any) -> Explanation:
         elicited = float(loss.minimiser(scores, weights=share))
     elif wish is not None:
         mean, elicited = wish.mean, wish.elicited
-    curvature = _range(_finite_slopes(potential, scores)) if scores is not None else _range(sensitivities)
+    curvature = extremes(slopes if scores is None else _slopes(potential, scores, float(np.median(scores))))
     if scores is None and wish is not None:
         curvature = wish.curvature
     return Explanation(
@@ -121,8 +136,10 @@ def explain(loss: Any, data: Any, weights: Any) -> Explanation:
         elicited=elicited,
         curvature=curvature,
         limits=(finite_scores(potential, np.float32), finite_scores(potential, np.float64)),
-        simpler=simpler(potential, curvature, on_data=scores is not None or wish is not None),
+        simpler=simpler(potential, curvature, on_data=(scores is not None or wish is not None) and not narrow),
         notes=tuple(_notes(loss)),
+        narrow=narrow,
+        accepted=loss.certificate,
     )
 
 
@@ -186,16 +203,26 @@ def _points(curve: Curve, scores: np.ndarray | None, wish: Any) -> np.ndarray:
     return np.unique([*known, *bends, *np.linspace(low, high, 7)])
 
 
-def _finite_slopes(potential: Any, z: np.ndarray) -> np.ndarray:
+def _slopes(potential: Any, z: np.ndarray, middle: float) -> np.ndarray:
+    """The sensitivity at scores, for many classes of one score beside others in the middle."""
     with np.errstate(all="ignore"):
         if isinstance(potential, CompositeSoftmax):
-            return np.asarray(potential.slope(_beside_others(potential, z, float(np.median(z)))))[..., 0]
+            return np.asarray(potential.slope(_beside_others(potential, z, middle)))[..., 0]
         return np.asarray(_curve(potential).slope(z), dtype=float) + np.zeros_like(z)  # no -0
 
 
-def _range(values: np.ndarray) -> tuple[float, float]:
-    finite = values[np.isfinite(values)]
-    return (float(finite.min()), float(finite.max())) if len(finite) else (math.nan, math.nan)
+def _looked_at(potential: Any, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Scores that show all of the sensitivity between the ends of the profile, and the sensitivity there."""
+    curve, middle = _curve(potential), float(np.median(points))
+
+    def link(z: np.ndarray) -> np.ndarray:
+        if isinstance(potential, CompositeSoftmax):
+            return potential.link(_beside_others(potential, z, middle))[..., 0]
+        return curve(z)
+
+    seeds = np.concatenate([points, landmarks(curve)])
+    z = refined(link, lambda z: _slopes(potential, z, middle), float(points.min()), float(points.max()), seeds)
+    return z, _slopes(potential, z, middle)
 
 
 # ----------------------------------------------------------------------------------------------------------- limits

@@ -551,7 +551,7 @@ class Formula(Curve):
         keep(self, _made=_made_ready(self.text))
         if not self.domain.low < self.domain.high:
             raise FormulaError(f"parse: {self.text[:60]!r} is never defined.", self.text)
-        _ = self.breaks and self.joints  # measured before a trace needs them
+        _ = self.mesh  # measured before a trace needs it
 
     def __repr__(self) -> str:
         return f"parse({self.text!r}{'' if lowered(self.expression) is None else ', lower=False'})"
@@ -565,7 +565,11 @@ class Formula(Curve):
 
     @property
     def breaks(self):
-        return self._ready.breaks
+        return self._ready.landmarks.breaks
+
+    @property
+    def places(self):
+        return (*self.breaks, *self._ready.landmarks.centres)
 
     @property
     def expression(self) -> Expression:
@@ -615,7 +619,7 @@ class _Ready(NamedTuple):
     odd: bool
     continuous: bool
     scale: float
-    breaks: tuple[float, ...]
+    landmarks: Landmarks
 
 
 #: functions that increase wherever they are defined, and where that is: low end, high end, which of them are open
@@ -712,7 +716,7 @@ def _made_ready(text: str) -> _Ready:
         odd=root.parity == -1 and domain.low == -domain.high,
         continuous=not any(node._key() in _JUMPING for node in walk(expression)),
         scale=1.0 / fastest if math.isfinite(fastest) and 1e-12 < fastest < 1e12 else 1.0,
-        breaks=_breaks(expression, lines, domain),
+        landmarks=Landmarks(_breaks(expression, lines, domain), _centres(expression, lines, domain)[:MOST_BREAKS]),
     )
 
 
@@ -744,15 +748,34 @@ def _chosen_from(node: Expression) -> Iterator[Expression]:
 MOST_BREAKS = 32
 
 
-def breaks_of(curve: Curve) -> tuple[float, ...]:
-    """The breaks of a curve of which only the call is known, as far as its trace shows them."""
+class Landmarks(NamedTuple):
+    """Scores at which a formula bends or jumps, and others about which something happens."""
+
+    breaks: tuple[float, ...] = ()
+    centres: tuple[float, ...] = ()
+
+
+def landmarks_of(curve: Curve) -> Landmarks:
+    """The landmarks of a curve of which only the call is known, as far as its trace shows them."""
     if _solves(curve):  # the trace of a bisection is long, and bends everywhere
-        return ()
+        return Landmarks()
     try:
-        found = _breaks(trace(curve), {}, curve.domain)
+        expression, lines = trace(curve), {}
+        found = Landmarks(_breaks(expression, lines, curve.domain), _centres(expression, lines, curve.domain))
     except Exception:  # a user's formula may do anything
-        return ()
-    return found if len(found) <= MOST_BREAKS else ()
+        return Landmarks()
+    return Landmarks(*(places if len(places) <= MOST_BREAKS else () for places in found))
+
+
+def _centres(expression: Expression, lines: dict[Expression, Line | None], domain: Interval) -> tuple[float, ...]:
+    """Where the argument of a function is 0, as far as it is a line."""
+    places = set()
+    for node in walk(expression):
+        if node._key() not in ("add", "subtract", "multiply", "divide", "negative"):
+            for line in (line_of(argument, lines) for argument in node.arguments):
+                if line is not None and line.rise and domain.low < line.root < domain.high:
+                    places.add(line.root)
+    return tuple(sorted(places))
 
 
 def _solves(curve: Any) -> bool:

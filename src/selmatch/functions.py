@@ -25,8 +25,8 @@ __all__ = [
     "half_exponentials", "helper", "hyperbolic", "hypot1", "isfinite", "k_scaled", "layer_sum", "like", "log",
     "log1p", "log_ratio", "logit", "maximum", "minimum", "mirror", "namespace_of", "not_negative", "omega", "phi",
     "positive_part", "power", "psi", "psi_series", "quotient", "reciprocal", "register", "row_max", "row_sum",
-    "scaled_expm1", "scaled_phi", "side", "sigmoid", "sigmoid_times", "sign", "sin", "sinh", "softplus", "sqrt",
-    "square", "tan", "tanh", "where", "within", "xlogy",
+    "scaled_expm1", "scaled_phi", "sech_squared", "side", "sigmoid", "sigmoid_times", "sign", "sin", "sinh",
+    "softplus", "sqrt", "square", "tan", "tanh", "where", "within", "xlogy",
 ]  # fmt: skip
 
 Array = Any
@@ -132,6 +132,27 @@ def _common(*args: Array) -> type:
                         "Convert one of them."
                     )
     return namespaces.Float if found is None else found
+
+
+_FORMULA = "selmatch: a formula must be made of selmatch.functions"
+
+
+def apply_formula(function: Any, x: Array) -> Array:
+    """A user's formula at x. Where it uses functions of a single library, the error names those that take any array."""
+    try:
+        return function(x)
+    except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+        what, kinds = (
+            str(error),
+            {type(x).__name__, type(getattr(x, "value", x)).__name__, "ambiguous", "Python scalars"},
+        )
+        if what.startswith(_FORMULA) or not any(kind in what for kind in kinds):
+            raise
+        raise TypeError(
+            f"{_FORMULA}, which take the arrays of every library and the dual numbers of its slope, got "
+            f"{' '.join(what.split())[:160]!r}. Write selmatch.functions.tanh for torch.tanh or jnp.tanh, "
+            "selmatch.functions.where for if; a network cannot be a link."
+        ) from error
 
 
 # -------------------------------------------------------------------------------------------- elementary functions
@@ -330,6 +351,13 @@ def sigmoid_times(x: Array, factor: Array) -> Array:
 def softplus(x: Array) -> Array:
     """``log(1 + e^x)``."""
     return positive_part(x) + log1p(exp(fold(x)))
+
+
+@_special
+def sech_squared(x: Array) -> Array:
+    """``1 / cosh(x)^2``, the slope of tanh, also where cosh would overflow."""
+    e = exp(fold(x))
+    return square(2.0 * e / (1.0 + e * e))
 
 
 @_special

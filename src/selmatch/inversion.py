@@ -1,7 +1,9 @@
-"""The score that minimises an expected loss: h^-1 of the mean link."""
+"""The score that minimises an expected loss: h^-1 of the mean link, or where the links of several labels balance."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from selmatch.arrays.namespaces import NumPy
 from selmatch.batch import Batch
 from selmatch.composite import CompositeSoftmax, Separable
 from selmatch.curve import Curve
-from selmatch.functions import isfinite, maximum, minimum, where
+from selmatch.functions import isfinite, like, maximum, minimum, where
 
 Array = Any
 
@@ -34,6 +36,56 @@ def minimise(curve: Curve, s: Array, weights: Array, space: type) -> Array:
         if space is NumPy and abs(z - before) <= 2.0 * np.spacing(abs(z)):  # each step reads all scores
             break
     return z
+
+
+#: scores at which the balance of labels is looked at in each round: 11 rounds bring a bracket to its rounding
+_PLACES = [i / 64.0 for i in range(65)]
+_ROUNDS = 11
+
+
+def minimise_labels(labels: Sequence[float], curves: Sequence[Curve], batch: Batch) -> Array:
+    """The z at which the gradients of all labels balance, each with its own curve; NaN if their domains do not meet.
+
+    The sum never falls in z, from <= 0 at the lowest label to >= 0 at the highest. Each round keeps the part between
+    the last negative and the first positive value, without a decision on values: it runs inside traces too. On a flat
+    piece every score is a minimiser; at a jump nothing balances, and the jump is the minimiser.
+    """
+    space, s = batch.space, batch.s
+    weights = 1.0 + 0.0 * s if batch.weights is None else batch.weights
+    masses = [space.total(where(s == label, weights, 0.0)) for label in labels]
+    none = 0.0 * space.total(s)  # NaN where a score is no label
+    low, high = none + math.inf, none - math.inf
+    bottom, top = none - math.inf, none + math.inf
+    for label, curve, mass in zip(labels, curves, masses, strict=True):
+        low, high = where(mass > 0, minimum(low, label), low), where(mass > 0, maximum(high, label), high)
+        bottom = where(mass > 0, maximum(bottom, curve.domain.low), bottom)
+        top = where(mass > 0, minimum(top, curve.domain.high), top)
+
+    def pull(z: Array, slope: bool = False) -> Array:
+        total = 0.0 * z
+        for label, curve, mass in zip(labels, curves, masses, strict=True):
+            x = label + 0.0 * z
+            moved = curve.slope(z) if slope else curve.difference(x, z - label, z)
+            total = total + where(mass > 0, mass * where(mass > 0, moved, 0.0), 0.0)
+        return total
+
+    meet = bottom < top
+    width = high - low
+    low, high = minimum(maximum(low, bottom), top), maximum(minimum(high, top), bottom)
+    places = like(_PLACES, none)
+    for _ in range(_ROUNDS):
+        z = low + (high - low) * places
+        balance = pull(z)
+        low, high = where(balance < 0, z, low).max(), where(balance > 0, z, high).min()
+    z = 0.5 * low + 0.5 * high
+    still = getattr(space, "constant", lambda x: x)
+    z = still(z)
+    # a step of rounding size, through which derivatives flow; at a jump or on a flat piece there is none
+    steep = pull(z, slope=True)
+    step = -pull(z) / where(steep > 0, steep, 1.0)
+    usable = isfinite(step) & (steep > 0) & (still(maximum(step, -step)) <= 1e-6 * still(width))
+    z = minimum(maximum(z + where(usable, step, 0.0), bottom), top)
+    return where(meet, z, math.nan)
 
 
 def minimise_rows(potential: CompositeSoftmax | Separable, batch: Batch) -> Any:

@@ -24,8 +24,10 @@ from jax.custom_derivatives import SymbolicZero
 
 from selmatch import conjugates, functions
 from selmatch.arrays.namespaces import is_number
+from selmatch.batch import paired_shape
 from selmatch.labels import advice
 from selmatch.losses import Loss, MatchingLoss, PerLabel, loss_of
+from selmatch.parameters import positive_names
 
 __all__ = ["fenchel_young_loss", "matching_loss", "trainable"]
 
@@ -55,7 +57,7 @@ def matching_loss(
     predictions : array
         Predicted scores, floating point. Half precision is computed in single.
     targets : array
-        Observed scores, which broadcast to the shape of the predictions. They are constants.
+        Observed scores; one of both broadcasts to the other. They are constants.
     loss : MatchingLoss, or another loss, a potential or a curve
         Any loss of this package.
     axis : int
@@ -112,7 +114,7 @@ def fenchel_young_loss(
     predictions : array
         Predicted scores, floating point.
     targets : array
-        Values of the link, which broadcast to the shape of the predictions; others give NaN.
+        Values of the link, of a shape as for :func:`matching_loss`; others give NaN.
     loss : MatchingLoss, potential or curve
         What defines the link.
     conjugate : bool
@@ -134,10 +136,6 @@ def fenchel_young_loss(
     batch = loss._prepare_targets(".fenchel_young", predictions, targets, where, weights, reduction, num_items)
     kind = _FenchelYoung if conjugate else _WithoutConjugate
     return batch.reduced(_rows(kind, loss, batch.s, batch.s_hat, batch.present))
-
-
-#: parameters that are learned as logarithms, so that no step makes them negative
-_POSITIVE = ("alpha", "gain", "gamma", "rho")
 
 
 def trainable(loss: Any, names: str | Iterable[str]) -> tuple[dict[str, jax.Array], Callable[[Any], Any]]:
@@ -173,16 +171,19 @@ def trainable(loss: Any, names: str | Iterable[str]) -> tuple[dict[str, jax.Arra
     wanted = (names,) if isinstance(names, str) else tuple(names)
     found, structure = jax.tree.flatten_with_path(loss)
     leaves = [(_dotted(path), _attribute(path), leaf) for path, leaf in found]
+    positive = {_dotted(path) for path, _ in found if _is_positive(loss, path)}
     known = {name for dotted, attribute, _ in leaves for name in (dotted, attribute)}
     for name in wanted:
         if name not in known:
             offered = ", ".join(dotted for dotted, _, _ in leaves) or "none"
             raise ValueError(f"trainable: names must be parameters of the loss ({offered}), got {name!r}.")
-    learned = {dotted: attribute in _POSITIVE for dotted, attribute, _ in leaves if {dotted, attribute} & set(wanted)}
+    learned = {dotted: dotted in positive for dotted, attribute, _ in leaves if {dotted, attribute} & set(wanted)}
     parameters = {}
     for dotted, _, leaf in leaves:
         if dotted in learned:
             value = jnp.asarray(leaf, dtype=float)
+            if learned[dotted] and is_number(leaf) and not leaf > 0:
+                raise ValueError(f"trainable: {dotted} must be > 0, got {leaf}.")
             parameters[dotted] = jnp.log(value) if learned[dotted] else value
 
     def build(parameters: Any) -> Any:
@@ -197,6 +198,18 @@ def trainable(loss: Any, names: str | Iterable[str]) -> tuple[dict[str, jax.Arra
 
 def _dotted(path: Any) -> str:
     return jax.tree_util.keystr(path).lstrip(".")
+
+
+def _is_positive(tree: Any, path: Any) -> bool:
+    """Whether a number in a tree must stay positive: the last object on the way to it knows."""
+    positive = False
+    for key in path:
+        if isinstance(key, jax.tree_util.GetAttrKey):
+            positive = key.name in positive_names(type(tree))
+            tree = getattr(tree, key.name)
+        else:
+            tree = tree[key.idx]
+    return positive
 
 
 def _attribute(path: Any) -> str:
@@ -224,25 +237,22 @@ def _arranged(
     if loss.vector:
         if not -predictions.ndim <= axis < predictions.ndim:
             raise ValueError(f"{who}: axis must be one of predictions of shape {predictions.shape}, got {axis}.")
-        if targets.ndim not in (0, predictions.ndim):
+        last = axis in (-1, predictions.ndim - 1) and targets.shape[-1:] == predictions.shape[-1:]
+        if targets.ndim not in (0, predictions.ndim) and not last:
             raise ValueError(
                 f"{who}: targets must hold a number for every class, as predictions of shape {predictions.shape} do, "
                 f"got shape {targets.shape}. {advice(who, loss.potential)}"
             )
-        if where is not None and where.ndim == predictions.ndim - 1:
-            where = jnp.expand_dims(where, axis)
     elif axis != -1:
         raise ValueError(f"{who}: axis must go with a loss of many classes, got {axis}. Try Separable(curve).")
-    try:
-        targets = jnp.broadcast_to(targets, predictions.shape)
-    except ValueError:
-        raise ValueError(
-            f"{who}: targets must broadcast to the shape of predictions {predictions.shape}, got {targets.shape}."
-        ) from None
+    paired_shape(who, functions.namespace_of(predictions), predictions=predictions.shape, targets=targets.shape)
     if not loss.vector:
         return predictions, targets, where
-    last = [None if x is None or x.ndim == 0 else jnp.moveaxis(x, axis, -1) for x in (predictions, targets, where)]
-    return last[0], last[1], where if last[2] is None else last[2]
+
+    def moved(x: Array | None) -> Array | None:
+        return jnp.moveaxis(x, axis, -1) if x is not None and x.ndim == predictions.ndim else x
+
+    return jnp.moveaxis(predictions, axis, -1), moved(targets), moved(where)
 
 
 def _wide(*scores: Array) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from selmatch.algebra import constant_value
 from selmatch.arrays.namespaces import NumPy, is_number
-from selmatch.batch import Batch, common_space, converted, require_inside
+from selmatch.batch import Batch, aligned_mask, common_space, converted, require_inside
 from selmatch.composite import CompositeSoftmax
 from selmatch.conjugates import divergence_terms
 from selmatch.functions import row_sum, where, xlogy
@@ -50,9 +50,7 @@ def shares_of(who: str, s_hat: Any, labels: Any, mask: Any, ignore_index: int) -
         return s_hat, shares, rows
     if "bool" not in str(getattr(mask, "dtype", type(mask))):
         return s_hat, shares, mask  # refused later
-    if not isinstance(mask, bool) and mask.ndim == len(shape) - 1:
-        mask = mask[..., None]
-    return s_hat, shares, rows & mask
+    return s_hat, shares, rows & (mask if isinstance(mask, bool) else aligned_mask(who, mask, shape, rows=True))
 
 
 def require_score(who: str, softmax: Any, score: Any) -> Any:

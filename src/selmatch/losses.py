@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from selmatch import functions
+from selmatch import functions, mesh
 from selmatch.algebra import require_curve
 from selmatch.arrays import pytrees
 from selmatch.arrays.namespaces import NumPy
 from selmatch.batch import Anywhere, Batch, prepare, require_inside
-from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable, quickly, scalar_loss_with, usual_scores
+from selmatch.composite import (
+    CompositeSigmoid,
+    CompositeSoftmax,
+    Separable,
+    plain_sigmoid,
+    quickly,
+    scalar_loss_with,
+    sigmoid_cross_entropy,
+    usual_scores,
+)
 from selmatch.conjugates import attainable, fenchel_young, fenchel_young_slope, without_conjugate
 from selmatch.curve import Curve
-from selmatch.functions import row_max, row_sum, square, where
-from selmatch.inversion import minimise, minimise_rows
+from selmatch.functions import row_max, square, where
+from selmatch.inversion import minimise, minimise_labels, minimise_rows
 from selmatch.labels import checked_shares, require_score, share_losses, shares_of
 from selmatch.parameters import LEAF, has_plain_numbers, keep, number
 from selmatch.quadrature import at_least_the_quotient, mean_on_the_way
 
 if TYPE_CHECKING:
+    from selmatch.certificates import Certificate
     from selmatch.design import Wish
 
 Array = Any
@@ -71,10 +81,12 @@ class Loss:
         Parameters
         ----------
         s_hat, s : array or number
-            Predicted and observed scores; for many classes these are on the last axis. They broadcast. Scores outside
-            the domain are an error in NumPy, and give NaN in PyTorch and JAX.
+            Predicted and observed scores; for many classes these are on the last axis. One broadcasts to the other; a
+            column against a row is an error. Scores outside the domain are an error in NumPy, and give NaN in PyTorch
+            and JAX.
         where : boolean array, optional
-            Of the shape of the scores; what is False counts for nothing, whatever it holds.
+            Of the shape of the scores; for many classes also (B, T) or (B, T, 1), which mask whole rows of them. What
+            is False counts for nothing, whatever it holds.
         weights : array, optional
             Not negative, of the shape of the unreduced result.
         reduction : {"mean", "sum", "none"}
@@ -256,7 +268,10 @@ class MatchingLoss(Loss):
         keep(self, check=bool(self.check))
         _require_potential(self.potential)
         if self.check:
-            _require_links(self.potential)
+            checked = _require_links(self.potential)
+            if checked is not None:
+                keep(self, _checked=checked)
+        mesh.prepare(self.potential)
 
     def __repr__(self) -> str:
         return f"MatchingLoss({self.potential!r}{'' if self.check else ', check=False'})"
@@ -265,6 +280,29 @@ class MatchingLoss(Loss):
         from selmatch.sketch import svg
 
         return svg(self.potential, caption=repr(self))
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """Why the loss was accepted when it was made, and for which scores; None with ``check=False``.
+
+        A curve of which only the formula is known is looked at where its scores are typical, and four times as far to
+        each side. Beyond that nothing was claimed: ask :func:`selmatch.certify.convex` about your own scores. A class
+        that declares ``increasing = True`` is believed; the certificate then says what a quick look finds.
+
+        Examples
+        --------
+        >>> falls_far_out = MatchingLoss(FromLink(lambda z: z - functions.exp(z - 100.0)))
+        >>> str(falls_far_out.certificate.domain)
+        '[-36, 36]'
+        """
+        if not self.check or getattr(self.potential, "check", True) is False:
+            return None
+        found = vars(self).get("_checked") or vars(self.potential).get("_checked")
+        if found is None and has_plain_numbers(self.potential):  # its structure says so, or JAX has rebuilt it
+            from selmatch import certify
+
+            found = _looked_at(self.potential) or certify.convex(self, effort=quickly())
+        return found
 
     @property
     def vector(self) -> bool:
@@ -352,7 +390,7 @@ class MatchingLoss(Loss):
 
         def rows(x, u, xh, present):
             if self.vector:
-                return (0.5 * row_sum(u * self.potential.hvp(x, u, where=present))[..., 0],)
+                return (self.potential.quadratic(x, u, where=present),)
             return (0.5 * square(u) * self._curvature("newton", x, u, x),)
 
         (value,) = batch.evaluate(rows)
@@ -512,16 +550,18 @@ class MatchingLoss(Loss):
     def minimiser(self, s: Any, weights: Any = None) -> Any:
         """The best constant prediction for scores s: h^-1 of the weighted mean of h(s).
 
-        For many classes the rows of s are the observations and the result has one score per class.
+        For many classes the rows of s are the observations and the result has one score per class. With a link for
+        each label it is the prediction at which the gradients of all labels balance. The domains of their links must
+        intersect.
 
         Examples
         --------
         >>> MatchingLoss(Exp()).minimiser([0.0, 2.0])
         1.43378...
+        >>> MatchingLoss(PerLabel({0.0: Identity(), 1.0: 3.0 * Identity()})).minimiser([0.0, 1.0])
+        0.75
         """
         who = "MatchingLoss.minimiser"
-        if isinstance(self.potential, PerLabel):
-            raise TypeError(f"{who}: the potential must have a single link, got PerLabel.")
         batch = self._prepare(s, s, None, weights, method=".minimiser")
         if math.prod(batch.s.shape) == 0:
             raise ValueError(f"{who}: s must hold at least one score, got shape {tuple(batch.s.shape)}.")
@@ -530,6 +570,12 @@ class MatchingLoss(Loss):
         if self.vector:
             return minimise_rows(self.potential, batch)
         with np.errstate(all="ignore"):
+            if isinstance(self.potential, PerLabel):
+                best = minimise_labels(self.potential.labels, self.potential.curves, batch)
+                if batch.space is NumPy and np.isnan(best):
+                    shared = "the links of the labels in s must share a part of their domains"
+                    raise ValueError(f"{who}: {shared}, got {self.potential!r}.")
+                return batch.summed(best)
             return batch.summed(minimise(self.potential, batch.s, batch.weights, batch.space))
 
 
@@ -565,28 +611,44 @@ def _require_potential(potential: Any) -> None:
     raise TypeError(f"MatchingLoss: the potential must be a curve or a vector potential, got {potential!r}.{remedy}")
 
 
-def _require_links(potential: Any) -> None:
-    """Refuse curves that decrease."""
+def _looked_at(potential: Any) -> Certificate | None:
+    """What the constructors of a loss find where they have to search."""
+    if isinstance(potential, (CompositeSigmoid, CompositeSoftmax)):
+        return vars(replace(potential)).get("_checked")
+    return _require_links(potential)
+
+
+def _require_links(potential: Any) -> Certificate | None:
+    """Refuse curves that decrease; what was found where a search was needed."""
+    if isinstance(potential, CompositeSoftmax):
+        return None  # checked when it was made
+    if not isinstance(potential, PerLabel):
+        return _searched(potential.curve if isinstance(potential, Separable) else potential)
+    found = {label: _searched(curve) for label, curve in zip(potential.labels, potential.curves, strict=True)}
+    if not any(found.values()):
+        return None
+    from selmatch import certify
+    from selmatch.certificates import for_all_labels
+
+    known = zip(potential.labels, potential.curves, strict=True)
+    return for_all_labels({a: found[a] or certify.convex(curve, effort=quickly()) for a, curve in known})
+
+
+def _searched(curve: Curve) -> Certificate | None:
+    """What sampling and a short search say of a curve whose class does not say that it is a link."""
     from selmatch import certify
 
-    if isinstance(potential, CompositeSoftmax):
-        return  # checked when it was made
-    if isinstance(potential, PerLabel):
-        curves = potential.curves
-    else:
-        curves = (potential.curve if isinstance(potential, Separable) else potential,)
-    for curve in curves:
-        # a composite Sigmoid was checked when it was made, or asked not to be
-        if curve.increasing is True or isinstance(curve, CompositeSigmoid) or not has_plain_numbers(curve):
-            continue
-        if curve.increasing is False:
-            remedy = scalar_loss_with(curve)
-            remedy = f" As a scaling: {remedy}." if remedy else ""
-            raise ValueError(f"MatchingLoss: {curve!r} is not non-decreasing, so it is no link.{remedy}")
-        _ = curve.breaks  # found before a trace needs them
-        found = certify.non_decreasing(curve, usual_scores(curve), effort=quickly())
-        if isinstance(found, certify.Refuted):
-            raise ValueError(f"MatchingLoss: {curve!r} must not decrease, got {found.witness}, so it is no link.")
+    # a composite Sigmoid was checked when it was made, or asked not to be
+    if curve.increasing is True or isinstance(curve, CompositeSigmoid) or not has_plain_numbers(curve):
+        return None
+    if curve.increasing is False:
+        remedy = scalar_loss_with(curve)
+        remedy = f" As a scaling: {remedy}." if remedy else ""
+        raise ValueError(f"MatchingLoss: {curve!r} is not non-decreasing, so it is no link.{remedy}")
+    found = certify.convex(curve, usual_scores(curve), effort=quickly())
+    if isinstance(found, certify.Refuted):
+        raise ValueError(f"MatchingLoss: {curve!r} must not decrease, got {found.witness}, so it is no link.")
+    return found
 
 
 # ------------------------------------------------------------------------------------------- losses to compare with
@@ -600,23 +662,38 @@ class CrossEntropy(Loss):
 
     It keeps the ranking part of the matching loss and loses the region part; it need not be convex.
 
+    Of a Sigmoid link, whose values are probabilities p, it is
+
+    .. math:: -\tfrac1\alpha \, \{p(s) \log p(\hat s) + [1 - p(s)] \log [1 - p(\hat s)]\},
+
+    which has the gradient of the matching loss, and exceeds it by the entropy of p(s) over alpha.
+
     Parameters
     ----------
-    potential : CompositeSigmoid or CompositeSoftmax
-        What defines the probabilities.
+    potential : CompositeSigmoid, CompositeSoftmax or Sigmoid
+        What defines the probabilities; a Sigmoid may be stretched and shifted. A gain multiplies its loss.
 
     Examples
     --------
     >>> CrossEntropy(CompositeSoftmax())([0.0, 0.0], [0.0, 0.0])
     0.69314...
+    >>> link = Sigmoid().affine(alpha=2.0, beta=0.5)
+    >>> CrossEntropy(link)(1.0, 0.0) - CrossEntropy(link)(0.0, 0.0), MatchingLoss(link)(1.0, 0.0)
+    (0.23105..., 0.23105...)
     """
 
     potential: Any = field(metadata=LEAF)
 
     def __post_init__(self) -> None:
         functions.register_loaded_frameworks()
-        if not isinstance(self.potential, (CompositeSigmoid, CompositeSoftmax)):
-            raise TypeError(f"CrossEntropy: the potential must be composite, got {self.potential!r}.")
+        composite = isinstance(self.potential, (CompositeSigmoid, CompositeSoftmax))
+        if not composite and plain_sigmoid(self.potential) is None:
+            raise TypeError(f"CrossEntropy: the potential must be composite or a Sigmoid, got {self.potential!r}.")
+        mesh.prepare(self.potential)
+
+    @property
+    def _of_link(self) -> bool:
+        return not isinstance(self.potential, (CompositeSigmoid, CompositeSoftmax))
 
     @property
     def vector(self) -> bool:
@@ -624,9 +701,13 @@ class CrossEntropy(Loss):
         return isinstance(self.potential, CompositeSoftmax)
 
     def _rows(self, x, u, xh, present):
+        if self._of_link:
+            return sigmoid_cross_entropy(self.potential, x, u, xh)
         return self.potential.cross_entropy(x, u, xh, **self._options(present))
 
     def _gradient(self, x, u, xh, present):
+        if self._of_link:
+            return self.potential.difference(x, u, xh)
         return self.potential.cross_entropy_gradient(x, u, xh, **self._options(present))
 
 

@@ -743,17 +743,25 @@ def _loss_latex(loss: Any, variable: str) -> str:
 
 def _cross_entropy_latex(loss: Any, variable: str) -> str:
     potential, left = loss.potential, rf"L({_HAT}, {_SCORE}) = "
-    gamma = _parameter(potential.gamma)
+    link = composite.plain_sigmoid(potential)
+    gamma = _parameter(potential.gamma if link is None else _area(potential))
     factor = "-" if gamma == "1" else f"-{gamma} "
     if isinstance(potential, composite.CompositeSoftmax):
         p = _softmax_probability(potential, variable)
         return rf"{left}{factor}\sum_k p_k({_SCORE}) \log p_k({_HAT}), \quad {p}"
     p, p_hat = rf"p({_SCORE})", rf"p({_HAT})"
     try:
-        inside = latex_of_expression(call("sigmoid", _composite_logit(potential, Variable(variable))))
+        z = Variable(variable)
+        logit = call("sigmoid", _composite_logit(potential, z)) if link is None else _written(link, z)
+        inside = latex_of_expression(logit)
     except NotWritten:
         inside = rf"\sigma(Q({variable}) / {gamma})"
     return rf"{left}{factor}\left({p} \log {p_hat} + (1 - {p}) \log(1 - {p_hat})\right), \quad p({variable}) = {inside}"
+
+
+def _area(link: Any) -> Any:
+    """Gain over alpha of a stretched link, the factor of its primitive."""
+    return link.gain / link.alpha * _area(link.curve) if isinstance(link, algebra.Affine) else 1.0
 
 
 def _reweighted_latex(loss: Any, variable: str) -> str:

@@ -188,6 +188,58 @@ class Continuum:
         return (part.high - part.low) / self.length if self.density is None else self.mean_slope(Identity(), part=part)
 
 
+@dataclass(frozen=True)
+class Everywhere(Continuum):
+    """All scores of an unbounded domain alike, for a link that rises by a finite amount over all of it.
+
+    Means of what the link does do not exist there, but their ratios do: everything is an integral over all scores.
+    """
+
+    curve: Any = None
+
+    @property
+    def length(self) -> float:
+        return 1.0
+
+    @property
+    def rise(self) -> float:
+        """How much the link rises over the whole domain."""
+        domain, values = self.curve.domain, self.curve.range
+        low = values.low if math.isinf(domain.low) else float(self.curve(domain.low))
+        return (values.high if math.isinf(domain.high) else float(self.curve(domain.high))) - low
+
+    def mean(self, f: Function) -> float:
+        raise TypeError("llust: domain must be given with tau, got None. Try domain=(low, high).")
+
+    def mean_move(self, curve: Curve, u: float, part: Interval | None = None) -> float:
+        return u * self.rise if part is None else super().mean_move(curve, u, part)
+
+    def mean_slope(self, curve: Rising, f: Function | None = None, part: Interval | None = None) -> float:
+        if part is not None:
+            return super().mean_slope(curve, f, part)
+        return self.rise if f is None else self._over_all(f, curve)
+
+    def share(self, part: Interval) -> float:
+        return part.high - part.low
+
+    def _over_all(self, f: Function, curve: Rising) -> float:
+        """The integral of f with respect to the curve: rings about its window, each twice as wide, while they add."""
+        start, end = (float(z) for z in self.curve.window())
+        total, width = integral(f, start, end - start, curve), end - start
+        for _ in range(MOST_RINGS):
+            outer = max(start - width, self.low), min(end + width, self.high)
+            ring = [(a, b) for a, b in ((outer[0], start), (end, outer[1])) if a < b]
+            added = math.fsum(integral(f, a, b - a, curve) for a, b in ring)
+            total, (start, end), width = total + added, outer, 2.0 * width
+            if math.fabs(added) <= 1e-17 * math.fabs(total):
+                return total
+        return math.inf
+
+
+#: rings, each twice as wide, after which an integral over all scores counts as infinite
+MOST_RINGS = 60
+
+
 @dataclass(frozen=True, eq=False)
 class Sample:
     """Scores as they were observed, and the share of each."""
@@ -222,8 +274,11 @@ class Sample:
         return float(np.sum(self._inside(part)[1]))
 
 
-def observed_scores(who: str, curve: Curve, domain: Domain, observed: Observed, weights: Any) -> Continuum | Sample:
-    """Domain and distribution of the observed scores, checked."""
+def observed_scores(
+    who: str, curve: Curve, domain: Domain, observed: Observed, weights: Any, *, everywhere: bool = False
+) -> Continuum | Sample:
+    """Domain and distribution of the observed scores, checked; ``everywhere`` allows unbounded domains of links that
+    rise by a finite amount."""
     sample = None if observed is None or callable(observed) else finite_column(who, "observed", observed)
     if weights is not None and sample is None:
         raise TypeError(f"{who}: weights must come with a sample of observed scores, got observed={observed!r}.")
@@ -236,6 +291,10 @@ def observed_scores(who: str, curve: Curve, domain: Domain, observed: Observed, 
     else:
         inside = curve.domain
         if not (math.isfinite(inside.low) and math.isfinite(inside.high)):
+            if everywhere and observed is None:
+                scores = Everywhere(float(inside.low), float(inside.high), curve=curve)
+                if math.isfinite(scores.rise):
+                    return scores
             raise TypeError(f"{who}: domain must be given for {curve!r}, got None. Try domain=(low, high).")
     low, high = float(inside.low), float(inside.high)
     for end in (low, high):

@@ -52,15 +52,38 @@ def number(
     return result
 
 
+def is_framework_array(value: Any) -> bool:
+    """Whether a value is an array, but none of NumPy's."""
+    # the type comes first: symbols of torch.compile, which are numbers, can be asked for nothing else
+    return not isinstance(value, (int, float, np.ndarray, np.generic)) and hasattr(value, "dtype")
+
+
 def parameter(who: str, name: str, value: Any, **bounds: Any) -> Any:
-    """A number as in :func:`number`, or an array of a framework, through which gradients may flow."""
-    if isinstance(value, (int, float)):  # first, since symbols of torch.compile can be asked for nothing else
-        return number(who, name, value, **bounds)
-    if hasattr(value, "dtype") and not isinstance(value, (np.ndarray, np.generic)):
+    """A number as in :func:`number`, or an array of a framework, through which gradients may flow.
+
+    The values of an array are checked where they can be seen: outside of traces, and not on a device.
+    """
+    if is_framework_array(value):
+        seen = _seen(value)
+        for entry in () if seen is None or seen.dtype.kind not in "iuf" else seen.reshape(-1):
+            number(who, name, entry, **bounds)
         return value
     if type(value) is object or hasattr(value, "expression"):  # a placeholder of jax.tree_util, a variable of a trace
         return value
     return number(who, name, value, **bounds)
+
+
+def _seen(value: Any) -> np.ndarray | None:
+    """The values of an array; None where looking at them would wait for a device, or stop a trace."""
+    from selmatch.functions import namespace_of
+
+    try:
+        space: Any = namespace_of(value)
+        if space.name == "JAX" and (space.is_traced(value) or any(d.platform != "cpu" for d in value.devices())):
+            return None
+        return space.known(value) if hasattr(space, "known") else None
+    except (TypeError, RuntimeError):  # NumPy has no such dtype; a tensor without values
+        return None
 
 
 def numbers(who: str, name: str, values: Any, **bounds: Any) -> tuple[float, ...]:
@@ -92,11 +115,33 @@ def increasing_numbers(who: str, name: str, values: Any, at_least: int) -> tuple
     return result
 
 
+def declared_numbers(cls: type) -> tuple[str, ...]:
+    """The numbers of a user's curve that it names in its class attributes ``trainable`` and ``positive``."""
+    return tuple(dict.fromkeys((*_named(cls, "trainable"), *_named(cls, "positive"))))
+
+
+def _named(cls: type, attribute: str) -> tuple[str, ...]:
+    names = getattr(cls, attribute, ())
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def leaf_names(cls: type) -> tuple[str, ...]:
+    """The fields of a class that are part of the tree: those that are marked, or that a user's curve names."""
+    declared, fields = declared_numbers(cls), dataclasses.fields(cls)
+    marked = tuple(field.name for field in fields if field.metadata.get("leaf") or field.name in declared)
+    return (*marked, *(name for name in declared if name not in marked))
+
+
+def positive_names(cls: type) -> tuple[str, ...]:
+    """The numbers of a class that must stay positive while they are trained."""
+    marked = (field.name for field in dataclasses.fields(cls) if field.metadata.get("positive"))
+    return (*marked, *_named(cls, "positive"))
+
+
 def has_plain_numbers(value: Any) -> bool:
     """Whether all parameters in a tree of curves are numbers, so that the curve can be inspected."""
     if dataclasses.is_dataclass(value):
-        fields = dataclasses.fields(value)
-        return all(has_plain_numbers(getattr(value, f.name)) for f in fields if f.metadata.get("leaf"))
+        return all(has_plain_numbers(getattr(value, name)) for name in leaf_names(type(value)))
     if isinstance(value, tuple):
         return all(map(has_plain_numbers, value))
     return value is None or isinstance(value, (int, float))

@@ -1,144 +1,300 @@
-"""Integrals of slopes, for curves without closed forms: Gauss nodes between the places where they bend or jump."""
+"""Integrals of curves without closed forms: the loss from the slope, where that is known well, else from the values.
+
+A move is cut at the knots of the curve's mesh (:mod:`selmatch.mesh`). Its first and last part are integrated with Gauss
+nodes on the slope, which cancel nothing; what lies between is looked up. The integral of the slope must be what the
+curve climbs: where it is not, the nodes have missed something, and NumPy halves the parts of the move until they agree.
+Other libraries cannot look at values inside a trace, and give NaN there.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from selmatch import functions
-from selmatch.functions import maximum, where
+from selmatch.arrays.dual import Dual
+from selmatch.arrays.namespaces import NumPy
+from selmatch.functions import abs, is_number, maximum, where
+from selmatch.mesh import MOST_PIECES, Mesh, Panel, Table, agreement, joined, panel, precision, table_of
 
 if TYPE_CHECKING:
     from selmatch.curve import Curve
 
 Array = Any
 
-_LEGENDRE = np.polynomial.legendre.leggauss(16)
-#: Gauss-Legendre nodes in [0, 1], and their weights
-_NODES, _WEIGHTS = (0.5 * (_LEGENDRE[0] + 1.0)).tolist(), (0.5 * _LEGENDRE[1]).tolist()
+#: relative error that a loss may have, in double and in single precision
+_TOLERANCE, _TOLERANCE_SINGLE = 1e-10, 1e-5
+#: parts into which the moves of one call are cut at most
+_MOST_PARTS = 200_000
 
 
-def _gauss(piece: int, pieces: int, falling: bool) -> tuple[list[float], list[float]]:
-    """The nodes in one piece of [0, 1], and their weights; ``falling`` ones carry a factor 1 - t."""
-    nodes = [(piece + t) / pieces for t in _NODES]
-    return nodes, [w / pieces * (1.0 - t if falling else 1.0) for t, w in zip(nodes, _WEIGHTS, strict=True)]
+class Move(NamedTuple):
+    """The loss of a move, its gradient, a bound of the loss's error beyond rounding, and what that is relative to."""
 
-
-def _pieces(u: Array, scale: float) -> int:
-    """Into how many pieces to cut a segment of length u, so that each is short on the curve's scale."""
-    if not isinstance(u, (float, int, np.ndarray, np.generic)):
-        return 8  # inside a trace the length is not known
-    longest = float(np.max(np.abs(u), initial=0.0))
-    return int(min(max(math.ceil(longest / scale), 1), 256)) if math.isfinite(longest) else 1
-
-
-def integral(f: Any, x: Array, u: Array, scale: float, falling: bool = False) -> Array:
-    """The mean of f over the segment from x to x + u, or of f times 1 - t at the position t in [0, 1]."""
-    pieces = _pieces(u, scale)
-    segments = [_gauss(i, pieces, falling) for i in range(pieces)]
-    if not hasattr(u, "ndim"):  # a number or a dual number
-        return sum(share * f(x + t * u) for nodes, shares in segments for t, share in zip(nodes, shares, strict=True))
-    if getattr(x, "ndim", 0) > u.ndim:
-        u = u + 0.0 * x
-    # all nodes of a piece at once, on a new first axis: traces stay short
-    total, across = 0.0 * u, (..., *(None,) * u.ndim)
-    for nodes, shares in segments:
-        t, share = functions.like(nodes, u)[across], functions.like(shares, u)[across]
-        total = total + functions.layer_sum(share * f(x + t * u))
-    return total
-
-
-def difference(curve: Curve, x: Array, u: Array, xh: Array) -> Array:
-    """``g(xh) - g(x)`` from the slope, and from the jumps."""
-    if not curve.breaks:
-        return u * integral(curve.slope, x, u, curve.scale)
-    joints = curve.joints
-    total = sum(step * integral(curve.slope, a, step, curve.scale) for a, step, _ in joints.moves(x, u, xh))
-    return total + sum((jump.level(xh) - jump.level(x) for jump in joints.jumps), 0.0)
+    loss: Array
+    gradient: Array
+    missed: Array
+    size: Array
 
 
 def remainder(curve: Curve, x: Array, u: Array, xh: Array) -> Array:
-    """``G(xh) - G(x) - u g(x)`` from the slope, and from the jumps."""
-    if not curve.breaks:
-        return functions.square(u) * integral(curve.slope, x, u, curve.scale, falling=True)
-    joints, total = curve.joints, 0.0 * u
-    for a, step, b in joints.moves(x, u, xh):
-        rise = step * integral(curve.slope, a, step, curve.scale)
-        own = functions.square(step) * integral(curve.slope, a, step, curve.scale, falling=True)
-        total = total + own + (xh - b) * rise
-    return total + sum((jump.cost(x, u, xh) for jump in joints.jumps), 0.0)
+    """``G(xh) - G(x) - u g(x)``."""
+    return remainder_and_difference(curve, x, u, xh)[0]
 
 
-# ------------------------------------------------------------------------------------------------------ kinks and jumps
+def difference(curve: Curve, x: Array, u: Array, xh: Array) -> Array:
+    """``g(xh) - g(x)``."""
+    if isinstance(xh, Dual) or isinstance(x, Dual):
+        return curve(xh) - curve(x)
+    return _on_arrays(curve, x, u, xh, _difference)
 
 
-class Jump(NamedTuple):
-    """A jump of a curve: where, how high, and how much of it the value there has climbed."""
-
-    place: float
-    height: float
-    reached: float
-
-    def level(self, z: Array) -> Array:
-        """How much of the jump a score has behind it."""
-        above = where(z > self.place, self.height + 0.0 * z, 0.0 * z)
-        return where(z == self.place, self.reached + 0.0 * z, above)
-
-    def cost(self, x: Array, u: Array, xh: Array) -> Array:
-        """The part of a matching loss that the jump makes."""
-        upwards, downwards = self.height * maximum(xh - self.place, 0.0), self.height * maximum(self.place - xh, 0.0)
-        here = self.height * maximum(u, 0.0) - self.reached * u
-        return where(x < self.place, upwards, where(x > self.place, downwards, here))
+def remainder_and_difference(curve: Curve, x: Array, u: Array, xh: Array) -> tuple[Array, Array]:
+    """Both, which share their work."""
+    if isinstance(xh, Dual) or isinstance(x, Dual):
+        return _remainder_of_dual(curve, x, u, xh), curve(xh) - curve(x)
+    return _on_arrays(curve, x, u, xh, _remainder_and_difference)
 
 
-class Joints(NamedTuple):
-    """What lies between the breaks of a curve, and the jumps among them."""
-
-    pieces: tuple[tuple[float, float], ...]
-    jumps: tuple[Jump, ...]
-
-    def moves(self, x: Array, u: Array, xh: Array) -> Iterator[tuple[Array, Array, Array]]:
-        """The parts of a move between the breaks: where each starts, its length, where it ends."""
-        for low, high in self.pieces:
-            inside = (x >= low) & (x <= high) & (xh >= low) & (xh <= high)
-            beside = ((x <= low) & (xh <= low)) | ((x >= high) & (xh >= high))
-            a, b = (where(z <= low, low, where(z >= high, high, z)) for z in (x, xh))
-            # a slope at a break may be infinite, and must not be asked for by those who are not there
-            start = where(beside, _harmless(low, high) + 0.0 * x, a)
-            step = where(beside, 0.0 * u, where(inside, u, b - a))
-            yield start, step, where(beside, start, b)
+def _remainder_of_dual(curve: Curve, x: Any, u: Any, xh: Any) -> Dual:
+    (a, ta), (v, _), (b, tb) = ((z.value, z.tangent) if isinstance(z, Dual) else (z, 0.0) for z in (x, u, xh))
+    return Dual(curve.remainder(a, v, b), curve.difference(a, v, b) * tb - v * curve.slope(a) * ta)
 
 
-def _harmless(low: float, high: float) -> float:
-    if math.isfinite(low) and math.isfinite(high):
-        return 0.5 * (low + high)
-    return low + 1.0 if math.isfinite(low) else high - 1.0
+def _on_arrays(curve: Curve, x: Array, u: Array, xh: Array, function: Callable[..., Any]) -> Any:
+    """A function of arrays of one shape; plain numbers are arrays on the way."""
+    if all(map(is_number, (x, u, xh))):
+        with np.errstate(all="ignore"):
+            found = function(curve, *(np.asarray(float(z)) for z in (x, u, xh)))
+        return tuple(map(float, found)) if isinstance(found, tuple) else float(found)
+    if not getattr(x, "shape", None) == getattr(u, "shape", None) == getattr(xh, "shape", None):
+        nothing = 0.0 * (x + u + xh)
+        x, u, xh = x + nothing, u + nothing, xh + nothing
+    return function(curve, x, u, xh)
 
 
-def joints(curve: Curve) -> Joints:
-    """The pieces of a curve between its breaks, and the jumps there, measured."""
-    ends = (curve.domain.low, *curve.breaks, curve.domain.high)
-    jumps = (_jump(curve, place) for place in curve.breaks)
-    return Joints(tuple(itertools.pairwise(ends)), tuple(jump for jump in jumps if jump.height))
+# -------------------------------------------------------------------------------------------- values and derivatives
 
 
-def _jump(curve: Curve, place: float) -> Jump:
-    """What the value does at a break: a jump stays as high from a million times nearer, a slope does not."""
-    near = 4.0 * math.ulp(place)
-    with np.errstate(all="ignore"):
-        far_below, below, at, above, far_above = (
-            float(curve(np.float64(place + distance)))
-            for distance in (-(2.0**20) * near, -near, 0.0, near, 2.0**20 * near)
+def _difference(curve: Curve, x: Array, u: Array, xh: Array) -> Array:
+    space = functions.namespace_of(u)
+    hold = getattr(space, "constant", None)
+    if hold is None:
+        return _move(curve, x, u, xh).gradient
+    gradient = _move(curve, hold(x), hold(u), hold(xh)).gradient
+    return _with_derivatives_of(hold(gradient), curve(xh) - curve(x), hold)
+
+
+def _remainder_and_difference(curve: Curve, x: Array, u: Array, xh: Array) -> tuple[Array, Array]:
+    space = functions.namespace_of(u)
+    hold = getattr(space, "constant", None)
+    if hold is None:
+        move = _move(curve, x, u, xh)
+        return _finished(curve, move, x, u, xh, space), move.gradient
+    _require_a_fine_mesh(curve)
+    a, v, b = hold(x), hold(u), hold(xh)
+    move = _move(curve, a, v, b)
+    loss = _finished(curve, move, a, v, b, space)
+    # of the integral only the numbers of the curve have a derivative; that of the scores is known
+    gradient = _with_derivatives_of(hold(move.gradient), curve(b) - curve(a), hold)
+    there, here = xh - b, x - a
+    motion = there * gradient + _tail(curve, b, there) - (xh - x) * (curve(x) - curve(a)) - _tail(curve, a, here)
+    climb = _with_derivatives_of(hold(move.gradient), curve(xh) - curve(x), hold)
+    return _with_derivatives_of(loss, motion, hold), climb
+
+
+def _require_a_fine_mesh(curve: Curve) -> None:
+    """Refuse, where values cannot be looked at, a curve that the mesh does not follow."""
+    if not curve.mesh.fine and type(curve).primitive is _default_primitive():
+        low, high = curve.window()
+        raise ValueError(
+            f"{type(curve).__name__}: the slope must not change more often than {MOST_PIECES} pieces can follow, "
+            f"got a curve that needs more between {low:g} and {high:g}. Give its antiderivative (write primitive), "
+            "cap it with capped(low, high), or compute the loss with NumPy."
         )
-    height = above - below
-    rounding = 1e-12 * (abs(above) + abs(below))
-    if not (math.isfinite(height) and abs(height) > max(rounding, 0.5 * abs(far_above - far_below - height))):
-        return Jump(place, 0.0, 0.0)
-    return Jump(place, height, at - below if math.isfinite(at) else 0.0)
+
+
+def _tail(curve: Curve, a: Array, w: Array) -> Array:
+    """The integral of g - g(a) from a to a + w, for a w that is 0: what counts are its first four derivatives."""
+    return 0.5 * w * sum(curve(a + (0.5 + side / math.sqrt(12.0)) * w) - curve(a) for side in (-1.0, 1.0))
+
+
+def _with_derivatives_of(value: Array, other: Array, hold: Callable[[Array], Array]) -> Array:
+    """A value with the derivatives of another one besides its own."""
+    known = hold(other)
+    return value + where(functions.isfinite(known), other - known, 0.0)
+
+
+def _finished(curve: Curve, move: Move, x: Array, u: Array, xh: Array, space: Any) -> Array:
+    """The loss where it is accurate; elsewhere NumPy looks closer, and other libraries give NaN."""
+    share = _TOLERANCE_SINGLE if space.is_single(u) else _TOLERANCE
+    right = (move.missed <= share * move.size) | (u == 0)
+    if type(curve).primitive is not _default_primitive():
+        return _from_primitive(curve, where(right, move.loss, math.nan), x, u, xh, space)
+    if space is not NumPy:
+        return where(right, move.loss, math.nan)
+    if right.all():
+        return move.loss
+    doubtful = ~right & np.isfinite(x) & np.isfinite(xh)
+    loss = np.array(move.loss)
+    loss[doubtful] = _looked_closer(curve, *(np.asarray(z, dtype=np.float64)[doubtful] for z in (x, u, xh)))
+    return loss
+
+
+def _default_primitive() -> Any:
+    from selmatch.curve import Curve
+
+    return Curve.primitive
+
+
+def _from_primitive(curve: Curve, loss: Array, x: Array, u: Array, xh: Array, space: Any) -> Array:
+    """The loss from the curve's own primitive, unless the integral agrees with it and so cancels less."""
+    here, there, value, value_h = curve.primitive(x), curve.primitive(xh), curve(x), curve(xh)
+    direct = (there - here) - u * value
+    size = abs(there) + abs(here) + abs(u * value) + abs(x * value) + abs(xh * value_h)
+    agrees = abs(loss - direct) <= 16.0 * precision(space, u) * size
+    return where(agrees | ~functions.isfinite(direct), loss, direct)
+
+
+# --------------------------------------------------------------------------------------------------------------- moves
+
+
+def _move(curve: Curve, x: Array, u: Array, xh: Array) -> Move:
+    """A move from the parts in its first and last piece, and what the table knows of those between."""
+    mesh = curve.mesh
+    value, value_h = functions.apply_formula(curve, x), functions.apply_formula(curve, xh)
+    jumps = mesh.jumps
+    here, there = mesh.without_jumps(x, value), mesh.without_jumps(xh, value_h)
+    if len(mesh.knots):
+        whole = _through(curve, mesh, x, u, xh, here, there)
+    else:
+        whole = panel(curve.slope, x, u, here, there, mesh.heights)
+    climb, direct = whole.rise + sum((jump.level(xh) - jump.level(x) for jump in jumps), 0.0), value_h - value
+    rounding = 64.0 * precision(functions.namespace_of(u), u) * (abs(value) + abs(value_h))
+    gradient = where(abs(climb - direct) <= rounding, climb, direct)
+    rest = whole.ahead + sum((jump.cost(x, u, xh) for jump in jumps), 0.0)
+    return Move(rest, gradient, whole.missed * abs(u), abs(rest))
+
+
+def _through(curve: Curve, mesh: Mesh, x: Array, u: Array, xh: Array, here: Array, there: Array) -> Panel:
+    """The integrals over a move that may go through several pieces; ``missed`` is weighted by length over u."""
+    space = functions.namespace_of(u)
+    knots, digits, table = _tabulated(curve, u)
+    i, j = space.position(knots, x), space.position(knots, xh)
+    together, upwards = i == j, i < j
+    leaving = where(upwards, i, i - 1)
+    arriving = where(upwards, j - 1, j)
+    leaving, arriving = (where(together, 0 * i, k) for k in (leaving, arriving))
+    leaves, arrives = (where(together, xh, space.take(knots, k)) for k in (leaving, arriving))
+    step, last = where(together, u, leaves - x), xh - arrives
+    at_leaving = mesh.without_jumps(leaves, curve(leaves))
+    at_arriving = mesh.without_jumps(arrives, curve(arrives))
+    first = panel(curve.slope, x, step, here, where(together, there, at_leaving), mesh.heights)
+    final = panel(curve.slope, arrives, last, where(together, there, at_arriving), there, mesh.heights)
+    between = _between(space, knots, digits, table, leaving, arriving, upwards)
+    span = arrives - leaves
+    whole = joined(joined(first, between, step, span), final, step + span, last)
+    missed = first.missed * abs(step) + between.missed + final.missed * abs(last)
+    return whole._replace(missed=functions.quotient(missed, abs(u), 0.0 * u))
+
+
+def _tabulated(curve: Curve, like: Array) -> tuple[Array, Array, Table]:
+    """The knots of a curve, the highest binary digits of numbers, and its table: made now if its numbers may change."""
+    mesh = curve.mesh
+    knots, digits, table, layout = mesh.on(like)
+    if layout is None:
+        return knots, digits, table  # type: ignore[return-value]
+    starts, widths = layout.starts, layout.widths
+    here, there = (mesh.without_jumps(z, curve(z)) for z in (starts, starts + widths))
+    return knots, digits, table_of(layout, panel(curve.slope, starts, widths, here, there, mesh.heights))
+
+
+def _between(
+    space: Any, knots: Array, digits: Array, table: Table, leaving: Array, arriving: Array, upwards: Array
+) -> Panel:
+    """The integrals from one knot to another, in the direction of the move."""
+    low, high = where(upwards, leaving, arriving), where(upwards, arriving, leaving)
+    level = space.take(digits, low ^ high)
+    middle = (high >> level) << level
+    below, above = level * len(digits) + low, level * len(digits) + high
+    at, start, end = (space.take(knots, place) for place in (middle, low, high))
+    still = low == high
+    rise, near, far, missed = (where(still, 0.0 * start, space.take(part, below)) for part in table)
+    rise_h, near_h, far_h, missed_h = (where(still, 0.0 * start, space.take(part, above)) for part in table)
+    total, lost = rise + rise_h, missed + missed_h
+    forwards = near + (end - at) * rise + far_h
+    backwards = far + (at - start) * rise_h + near_h
+    ahead, behind = where(upwards, forwards, backwards), where(upwards, backwards, forwards)
+    return Panel(where(upwards, total, -total), ahead, behind, lost)
+
+
+# ------------------------------------------------------------------------------------------------------ looking closer
+
+
+def _looked_closer(curve: Curve, x: np.ndarray, u: np.ndarray, xh: np.ndarray) -> np.ndarray:
+    """The loss of moves that the mesh does not follow: their parts are halved until they agree with their halves."""
+    mesh, rounded = curve.mesh, curve.mesh.heights
+
+    def value(z: np.ndarray) -> np.ndarray:
+        return mesh.without_jumps(z, curve(z))
+
+    ends = np.concatenate([[-np.inf], np.unique([*curve.places, *(jump.place for jump in mesh.jumps)]), [np.inf]])
+    cuts = [(np.clip(x, low, high), np.clip(xh, low, high)) for low, high in itertools.pairwise(ends)]
+    parts = [(np.flatnonzero(a != b), a, b) for a, b in cuts]
+    owner = np.concatenate([i for i, _, _ in parts])
+    a, b = (np.concatenate([part[k][part[0]] for part in parts]) for k in (1, 2))
+    w = np.where((a == x[owner]) & (b == xh[owner]), u[owner], b - a)
+    here, there = value(a), value(b)
+    whole = panel(curve.slope, a, w, here, there, rounded)
+    total, doubt = np.zeros(len(x)), np.zeros(len(x))
+    count = 0
+    while len(a):
+        half = 0.5 * w
+        cut = a + half
+        at = value(cut)
+        first = panel(curve.slope, a, half, here, at, rounded)
+        second = panel(curve.slope, cut, half, at, there, rounded)
+        halves = joined(first, second, half, half)
+        # the climb of a part counts with the way that is left after it
+        share = halves.ahead + (xh[owner] - (a + w)) * halves.rise
+        turn = np.abs(first.rise - second.rise) / np.abs(half) * np.maximum(np.abs(a), np.abs(cut))
+        width = np.abs(w)
+        agrees = agreement(whole, halves, width, turn, np.abs(here) + np.abs(there) + rounded)
+        error = np.where(agrees, 0.0, np.abs(whole.ahead - halves.ahead) + (whole.missed + halves.missed) * width)
+        scale = np.abs(total) + np.bincount(owner, np.abs(share), len(x))
+        over = agrees | (error <= 1e-13 * scale[owner]) | (width <= 2.0**-100 * np.abs(u[owner])) | (cut == a)
+        over |= ~np.isfinite(here + there + at) & (width <= 2.0**-100 * np.abs(u[owner]))
+        count += len(a)
+        if count > _MOST_PARTS:
+            over[:] = True
+        total += np.bincount(owner[over], share[over], len(x))
+        doubt += np.bincount(owner[over], error[over], len(x))
+        left = ~over
+        a, here, there = (np.concatenate([p[left], q[left]]) for p, q in ((a, cut), (here, at), (at, there)))
+        w = np.concatenate([half[left], half[left]])
+        whole = Panel(*(np.concatenate([p[left], q[left]]) for p, q in zip(first, second, strict=True)))
+        owner = np.concatenate([owner[left], owner[left]])
+    loss = total + sum((jump.cost(x, u, xh) for jump in mesh.jumps), 0.0)
+    bad = ~(doubt <= 1e-9 * np.abs(loss)) & (u != 0)
+    if bad.any():
+        i = int(np.flatnonzero(bad)[0])
+        error = doubt[i] / np.abs(loss[i]) if loss[i] else math.inf
+        warnings.warn(
+            f"{type(curve).__name__}: the loss from {x[i]:g} to {xh[i]:g} is not known to a relative error of 1e-9, "
+            f"but to {error:.1g} (estimated): the curve changes too quickly. Give its antiderivative (write primitive), "
+            "or use shorter moves.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return loss
+
+
+# ------------------------------------------------------------------------------------------------ means on the way
 
 
 _FEW_NODES, _FEW_WEIGHTS = np.polynomial.legendre.leggauss(5)

@@ -59,8 +59,7 @@ def labels_to_scores(
     Returns
     -------
     array or number
-        Of the library and precision of the labels; integers give double precision (convert them first in PyTorch and
-        JAX).
+        Of the library and precision of the labels; integers give double precision, in PyTorch and JAX their default.
 
     Examples
     --------
@@ -101,6 +100,9 @@ def _batch(name: str, values: Any) -> Batch:
         array = np.asarray(values)
         if array.dtype.kind == "f":
             require_inside(_WHO, name, array, np.isfinite(array), None, "be finite", " Drop it: it says nothing.")
+    elif hasattr(values, "dtype") and namespace_of(values).name in ("PyTorch", "JAX"):
+        if not namespace_of(values).is_floating(values):  # type: ignore[attr-defined]
+            values = 1.0 * values
     return prepare(_WHO, Anywhere, 0.0, values, observed=name)
 
 

@@ -14,6 +14,7 @@ from selmatch.arrays.namespaces import is_number
 from selmatch.columns import finite_column, to_numpy
 from selmatch.composite import CompositeSoftmax, Separable, _others
 from selmatch.curve import Interval
+from selmatch.landmarks import SteepRegion, steep_regions, telling_scores, within
 from selmatch.losses import potential_of
 from selmatch.observed import (
     Continuum,
@@ -48,6 +49,8 @@ class Region:
         Their share of the total sensitivity: by how much all predictions follow a small bias of the region.
     shift : float
         By how much all predictions move when every score in the region carries the report's bias.
+    narrow : tuple of SteepRegion
+        Narrow parts of it in which the loss is much more sensitive than beside them.
     """
 
     low: float
@@ -56,6 +59,7 @@ class Region:
     sensitivity: float
     weight: float
     shift: float
+    narrow: tuple[SteepRegion, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,7 @@ class RegionReport:
                 f"  {place} ({region.share:.0%} of all): {amount} among them moves every prediction by "
                 f"{region.shift:.2g}; mean sensitivity {region.sensitivity:.3g}, {region.weight:.0%} of the total."
             )
+            lines += [f"    A narrow part of it is more sensitive: {narrow}." for narrow in region.narrow]
         return "\n".join(lines)
 
 
@@ -141,12 +146,17 @@ def region_report(
     for part in inner:
         require_reach(who, curve, part, bias)
 
+    everywhere = telling_scores(curve, scores.low, scores.high)
+    with np.errstate(all="ignore"):
+        narrow = steep_regions(everywhere, np.asarray(curve.slope(everywhere), dtype=float) + 0.0 * everywhere)
+
     def look(pair: Interval, part: Interval | None) -> Region:
         share = 0.0 if part is None else scores.share(part)
         if part is None or share == 0.0:
             return Region(pair.low, pair.high, 0.0, math.nan, 0.0, 0.0)
         rise = scores.mean_slope(curve, part=part)
-        return Region(pair.low, pair.high, share, rise / share, rise / total, shift_of(who, curve, scores, part, bias))
+        shift = shift_of(who, curve, scores, part, bias)
+        return Region(pair.low, pair.high, share, rise / share, rise / total, shift, within(narrow, part))
 
     return RegionReport(repr(curve), bias, tuple(map(look, pairs, parts)))
 

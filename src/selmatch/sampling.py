@@ -10,6 +10,7 @@ import numpy as np
 from selmatch.arrays.effort import Effort
 from selmatch.composite import CompositeSigmoid
 from selmatch.curve import Curve, Interval
+from selmatch.landmarks import landmarks
 
 #: a fall in double precision must be this large, relative to the values, to be no rounding error
 MARGIN = 1e-11
@@ -69,7 +70,15 @@ def sampled_fall(curve: Curve, domain: Interval, effort: Effort) -> tuple[float,
     typical = points[(points >= low) & (points <= high)]
     # a witness among typical scores is easier to believe than one far out
     fall = _fall_among(curve, typical, domain, effort) if len(typical) >= 2 else None
-    return fall or _fall_among(curve, points, domain, effort)
+    fall = fall or _fall_among(curve, points, domain, effort)
+    return fall or _fall_among(curve, _with_landmarks(curve, points, domain), domain, effort)
+
+
+def _with_landmarks(curve: Curve, points: np.ndarray, domain: Interval) -> np.ndarray:
+    """Sampled scores and those that the parts of a curve name: a fall may be narrow."""
+    named = landmarks(curve)
+    inside = np.asarray(curve.holds(named, interior=True)) & np.asarray(domain.holds(named, interior=True))
+    return np.union1d(points, named[inside & (np.abs(named) <= FAR)])
 
 
 def _fall_among(curve: Curve, points: np.ndarray, domain: Interval, effort: Effort) -> tuple[float, float] | None:

@@ -32,7 +32,7 @@ from torch.distributed.tensor import DTensor, Partial
 from selmatch import functions
 from selmatch.arrays.autocast import full_precision
 from selmatch.arrays.namespaces import is_number
-from selmatch.batch import Batch, check_reduction, prepare, prepare_untouched
+from selmatch.batch import Batch, aligned_mask, check_reduction, prepare, prepare_untouched
 from selmatch.composite import CompositeSoftmax
 from selmatch.curves import Constant
 from selmatch.losses import potential_of
@@ -93,7 +93,7 @@ def sharded_matching_loss(
     canonicalise : bool
         Turn both scores into log-probabilities first: for logits, which are only defined up to a shift.
     where : boolean tensor, optional
-        Whole rows, as ``mask[..., None]``, the same on all processes; or the classes of this process.
+        Whole rows, the same on all processes, with or without an axis for the classes; or the classes of this process.
     weights : tensor, optional
         Not negative, of the rows, the same on all processes.
     reduction : {"mean", "sum", "none"}
@@ -482,14 +482,8 @@ def _mask(where: Any, student: torch.Tensor) -> torch.Tensor | None:
     if not isinstance(where, torch.Tensor) or where.dtype != torch.bool:
         got = f"dtype {where.dtype}" if isinstance(where, torch.Tensor) else type(where).__name__
         raise TypeError(f"{_WHO}: where must be a boolean tensor, got {got}.")
-    rows, classes = student.shape[:-1], student.shape[-1]
-    fits = where.ndim == student.ndim and where.shape[-1] in (1, classes)
-    if not fits or any(a not in (1, b) for a, b in zip(where.shape[:-1], rows, strict=True)):
-        raise ValueError(
-            f"{_WHO}: where must have the shape {tuple(student.shape)} of the scores of this process, "
-            f"got {tuple(where.shape)}. Whole rows: mask[..., None]."
-        )
-    return where.expand(*rows, where.shape[-1])
+    where = aligned_mask(_WHO, where, tuple(student.shape), True)
+    return where.expand(*student.shape[:-1], where.shape[-1] if where.ndim else 1)
 
 
 def _require_weights(weights: Any, student: torch.Tensor) -> None:

@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from selmatch.landmarks import telling_scores
 from selmatch.parameters import has_plain_numbers
 
 WIDTH, HEIGHT = 320, 140
 LEFT, RIGHT, TOP, BOTTOM = 46, 46, 18, 20  # margins: labels of the curve, of its slope, the legend, labels of z
 COLOURS = ("#3d85c6", "#d9762b")  # of the curve and of its slope; both readable on white and on black
-SAMPLES = 241
+#: the share at each end of the axis at which a curve may run off
+EDGE = 1.0 / 12.0
 
 
 @np.errstate(all="ignore")
@@ -33,9 +35,10 @@ def svg(potential: Any, caption: str | None = None) -> str:
     if curve is None or not has_plain_numbers(curve):
         return f"<code>{label}</code>"
     low, high = curve.window()
-    z = np.linspace(low, high, SAMPLES)
+    z = telling_scores(curve, low, high)
+    share = (z - low) / (high - low)
     lines = [np.broadcast_to(np.asarray(f(z), dtype=float), z.shape) for f in (curve, curve.slope)]
-    limits = [_limits(line) for line in lines]
+    limits = [_limits(line, (share >= EDGE) & (share <= 1.0 - EDGE)) for line in lines]
     limits[1] = (min(0.0, limits[1][0]), max(0.0, limits[1][1]))  # a slope is read against 0
 
     width, height = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
@@ -51,7 +54,7 @@ def svg(potential: Any, caption: str | None = None) -> str:
     parts += [
         f'<polyline points="{run}" fill="none" stroke="{colour}" stroke-width="1.8"{dash}/>'
         for line, limit, colour, dash in zip(lines, limits, COLOURS, ("", ' stroke-dasharray="5 3"'), strict=True)
-        for run in _runs(line, limit, width, height)
+        for run in _runs(share * width, line, limit, height)
     ]
     parts.append("</svg>")
     parts += [
@@ -80,10 +83,9 @@ def _text(x: float, y: float, anchor: str, words: str, colour: str = "currentCol
     return f'<text x="{x:.4g}" y="{y:.4g}" text-anchor="{anchor}" fill="{colour}">{words}</text>'
 
 
-def _limits(values: np.ndarray) -> tuple[float, float]:
+def _limits(values: np.ndarray, inner: np.ndarray) -> tuple[float, float]:
     """Where the axis ends: at the extremes, unless the curve runs off at its ends, which would flatten all the rest."""
-    edge = SAMPLES // 12
-    (low, high), (inner_low, inner_high) = _extremes(values), _extremes(values[edge:-edge])
+    (low, high), (inner_low, inner_high) = _extremes(values), _extremes(values[inner])
     if high - low > 3 * (inner_high - inner_low) > 0:
         low, high = inner_low, inner_high
     if high - low <= 1e-9 * max(abs(low), abs(high)):  # so is a constant
@@ -96,13 +98,11 @@ def _extremes(values: np.ndarray) -> tuple[float, float]:
     return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
 
 
-def _runs(values: np.ndarray, limits: tuple[float, float], width: int, height: int) -> list[str]:
+def _runs(x: np.ndarray, values: np.ndarray, limits: tuple[float, float], height: int) -> list[str]:
     """The points of each stretch of finite values, in pixels."""
     low, high = limits
     pad = 3.0
-    share = np.clip((values - low) / (high - low), -9.0, 9.0)
-    x = np.linspace(0, width, values.size)
-    y = height - pad - share * (height - 2 * pad)
+    y = height - pad - np.clip((values - low) / (high - low), -9.0, 9.0) * (height - 2 * pad)
     gaps = ~np.isfinite(y) | ~np.isfinite(values)
     stretches = np.split(np.arange(values.size), np.flatnonzero(gaps))
     points = [[f"{x[i]:.1f},{y[i]:.1f}" for i in stretch if not gaps[i]] for stretch in stretches]

@@ -120,10 +120,7 @@ def task_of(
     **options: Any,
 ) -> Task:
     """Everything that a ranking loss computes with, or a clear error; lists with fewer items do not count."""
-    batch = prepare(who, domain, s_hat, s, mask, None, reduction, num_items, **options)
-    given = () if mask is None or isinstance(mask, bool) else tuple(np.shape(mask))
-    if given not in ((), tuple(batch.s.shape)):
-        raise ValueError(f"{who}: where must have the shape of the scores {tuple(batch.s.shape)}, got {given}.")
+    batch = prepare(who, domain, s_hat, s, mask, None, reduction, num_items, lists=True, **options)
     if batch.s.ndim == 0:
         raise ValueError(f"{who}: s_hat must have the items of a list on its last axis, got a single number.")
     if not hasattr(batch.space, "placed"):

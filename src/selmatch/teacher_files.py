@@ -42,6 +42,7 @@ except ImportError as error:
         'selmatch.teacher_files needs safetensors. Install it with: pip install "selmatch[teachers]".'
     ) from error
 
+from selmatch.batch import mask_of_rows
 from selmatch.sparse_teachers import MOST_EXCESS, TopKTeacher
 
 __all__ = ["TeacherFileError", "TeacherReader", "TeacherWriter"]
@@ -664,7 +665,7 @@ def _numpy(x: Any) -> np.ndarray:
 def _chosen_rows(where: Any, shape: tuple[int, ...]) -> np.ndarray:
     if where is None:
         return np.arange(math.prod(shape))
-    chosen = _numpy(where)
+    chosen = mask_of_rows(_numpy(where), shape)
     if chosen.dtype != bool or chosen.shape != shape:
         raise ValueError(
             f"TeacherWriter: where must be bool of shape {shape} (the rows), got {chosen.dtype} {chosen.shape}."

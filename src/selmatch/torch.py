@@ -23,12 +23,12 @@ from torch._subclasses import FakeTensor
 from selmatch import functions
 from selmatch.arrays import pytrees
 from selmatch.arrays.autocast import full_precision
-from selmatch.batch import Batch, check_reduction, prepare_untouched
+from selmatch.batch import Batch, aligned_mask, check_reduction, paired_shape, prepare_untouched
 from selmatch.composite import CompositeSoftmax
 from selmatch.labels import require_score, shares_of
 from selmatch.losses import Loss, loss_of
 from selmatch.losses import MatchingLoss as _CoreLoss
-from selmatch.parameters import has_plain_numbers
+from selmatch.parameters import has_plain_numbers, positive_names
 from selmatch.sparse_teachers import TopKTeacher
 
 if TYPE_CHECKING:  # loads on first use
@@ -56,8 +56,9 @@ def __getattr__(name: str) -> Any:
 class _Numbers(torch.nn.Module):
     """The numbers of a loss or one of its parts under the names of its fields; parts with numbers are modules in turn.
 
-    Numbers have double precision, as in the core, and keep it when a model is made half: they have no axes, so that
-    they never widen scores. A positive number that is trained is stored as its logarithm.
+    Numbers have double precision, as in the core, and keep it when a model is made half: in formulas they have no axes,
+    so that they never widen scores. One that is trained is stored with an axis of length 1, since FSDP shards no
+    parameters without axes; a positive one as its logarithm.
     """
 
     def __init__(self, instance: Any, path: str, trainable: Any) -> None:
@@ -71,7 +72,7 @@ class _Numbers(torch.nn.Module):
             values: Iterable[Any] = instance
         else:
             values, self._structure = pytrees.flatten(instance)
-        positive = () if isinstance(instance, tuple) else _positive_fields(instance)
+        positive = () if isinstance(instance, tuple) else positive_names(type(instance))
         for name, value in zip(self._structure[0], values, strict=True):
             place = f"{path}.{name}" if path else name
             if _is_number(value):
@@ -91,19 +92,23 @@ class _Numbers(torch.nn.Module):
         number = torch.as_tensor(value, dtype=_dtype_of(value)).clone()
         if not trainable(name, place):
             self.register_buffer(name, number)
-        elif positive:
-            self._logarithms |= {name}
-            self.register_parameter(f"log_{name}", torch.nn.Parameter(number.log()))
-        else:
-            self.register_parameter(name, torch.nn.Parameter(number))
+            return
+        if positive and functions.is_number(value) and not value > 0:
+            raise ValueError(f"{_WHO}: {place} must be > 0 to be trained, got {value}.")
+        self._logarithms |= {name} if positive else set()
+        number = torch.atleast_1d(number.log() if positive else number)
+        self.register_parameter(self._stored_name(name), torch.nn.Parameter(number))
+
+    def _stored_name(self, name: str) -> str:
+        return f"log_{name}" if name in self._logarithms else name
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
         """Give all numbers the values that the loss was made with: after ``to_empty``, for models made without data."""
         for name, value in self._given.items():
-            stored: Any = self._parameters[f"log_{name}"] if name in self._logarithms else self._number(name)
+            stored: Any = getattr(self, self._stored_name(name))
             number = torch.as_tensor(value, dtype=_dtype_of(value), device=stored.device)
-            stored.copy_(number.log() if name in self._logarithms else number)
+            stored.copy_((number.log() if name in self._logarithms else number).reshape(stored.shape))
         for part in self._parts():
             part.reset_parameters()
 
@@ -113,15 +118,34 @@ class _Numbers(torch.nn.Module):
         return super().__getattr__(name)
 
     def _number(self, name: str) -> Any:
-        if name in self._logarithms:
-            return torch.exp(self._parameters[f"log_{name}"])  # type: ignore[arg-type]
-        return self._parameters[name] if name in self._parameters else self._buffers[name]
+        if name in self._buffers:
+            return self._buffers[name]
+        return self._unlogged(name).reshape(_shape_of(self._given[name]))
+
+    def _unlogged(self, name: str) -> Any:
+        """A number in the shape in which it is stored."""
+        stored: Any = getattr(self, self._stored_name(name))
+        return torch.exp(stored) if name in self._logarithms else stored
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """Numbers of a trained loss fit one that is not, and the other way round; and those stored without axes."""
+        for name in self._given:
+            mine, stored = prefix + self._stored_name(name), getattr(self, self._stored_name(name))
+            other = prefix + (name if name in self._logarithms else f"log_{name}")
+            if mine not in state_dict and other in state_dict:
+                number = state_dict.pop(other)
+                state_dict[mine] = number.log() if name in self._logarithms else number.exp()
+            found = state_dict.get(mine)
+            if isinstance(found, torch.Tensor) and found.numel() == stored.numel() == 1:
+                state_dict[mine] = found.reshape(stored.shape)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def _plain(self, name: str) -> Any:
-        """A number as a Python number, where it has a value."""
-        number = self._number(name).detach()
-        if number.is_meta or isinstance(number, FakeTensor):
+        """A number as a Python number, where it has a value that this process knows."""
+        number = self._unlogged(name).detach()
+        if number.is_meta or isinstance(number, FakeTensor) or hasattr(number, "full_tensor"):
             return number
+        number = number.reshape(_shape_of(self._given[name]))
         if isinstance(self._given[name], tuple):
             return tuple(number.tolist())
         return number if number.ndim else number.item()
@@ -160,10 +184,6 @@ class _Numbers(torch.nn.Module):
         return super()._apply(placed, recurse)
 
 
-def _positive_fields(instance: Any) -> set[str]:
-    return {field.name for field in dataclasses.fields(instance) if field.metadata.get("positive")}
-
-
 def _is_number(value: Any) -> bool:
     """Whether a leaf is a number, a tuple of them (rho) or a tensor."""
     if isinstance(value, tuple):
@@ -192,6 +212,10 @@ def _paths(value: Any, path: str = "") -> Iterator[str]:
         parts, (names, _) = pytrees.flatten(value)
         for name, part in zip(names, parts, strict=True):
             yield from _paths(part, f"{path}.{name}" if path else name)
+
+
+def _shape_of(value: Any) -> tuple[int, ...]:
+    return (len(value),) if isinstance(value, tuple) else tuple(getattr(value, "shape", ()))
 
 
 def _dtype_of(value: Any) -> torch.dtype:
@@ -285,11 +309,11 @@ class MatchingLoss(_Numbers):
         Parameters
         ----------
         s_hat, s : tensor
-            Predicted and observed scores; they broadcast. Scores outside the domain give NaN. s may be a
+            Predicted and observed scores; one broadcasts to the other. Scores outside the domain give NaN. s may be a
             :class:`TopKTeacher`: it holds log-probabilities, so that s_hat becomes log-probabilities too, also without
             ``canonicalise``; classes are on the last axis, and a mask is one of whole rows.
         where : boolean tensor, optional
-            Of the shape of the scores, or one that broadcasts to it: ``mask[..., None]`` masks whole rows of classes.
+            Of the shape of the scores; for many classes also (B, T) or (B, T, 1), which mask whole rows of them.
         weights : tensor, optional
             Not negative, of the shape of the unreduced result.
         num_items : number or tensor without axes, optional
@@ -530,12 +554,12 @@ def _evaluate(
     fused = kernel is not None and isinstance(kind.potential, CompositeSoftmax)
     with full_precision(s_hat.device.type):
         if canonicalise and not fused:
-            scores, s = _log_probabilities(scores, where), _log_probabilities(s, where, scores)
+            scores, s = _canonical(scores, s, where)
         if kernel is not None:
             value = _with_kernels(kernel, kind, scores, s, where, canonicalise and fused, **options)
         if value is None:
             if canonicalise and fused:
-                scores, s = _log_probabilities(scores, where), _log_probabilities(s, where, scores)
+                scores, s = _canonical(scores, s, where)
             value = assembled()(scores, s, where=where, **options)
     return value.to(s_hat.dtype) if reduction == "none" else value
 
@@ -545,15 +569,16 @@ def _wide(x: torch.Tensor) -> torch.dtype:
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
-def _classes_last(dim: int, s_hat: torch.Tensor, *others: Any) -> tuple[Any, ...]:
+def _classes_last(dim: int, s_hat: torch.Tensor, s: Any, where: Any) -> tuple[torch.Tensor, Any, Any]:
     """Predictions, observations and mask with the classes on the last axis."""
     if not -s_hat.ndim <= dim < s_hat.ndim:
         raise ValueError(f"{_WHO}: dim must be an axis of s_hat, got {dim} for shape {tuple(s_hat.shape)}.")
     dim = dim - s_hat.ndim if dim >= 0 else dim
     if dim == -1:
-        return s_hat, *others
+        return s_hat, s, where
     moved = s_hat.movedim(dim, -1)
-    return moved, *(_moved(x, dim, moved) for x in others)
+    full = isinstance(where, torch.Tensor) and where.ndim == s_hat.ndim
+    return moved, _moved(s, dim, moved), where.movedim(dim, -1) if full else where
 
 
 def _moved(x: Any, dim: int, s_hat: torch.Tensor) -> Any:
@@ -561,6 +586,14 @@ def _moved(x: Any, dim: int, s_hat: torch.Tensor) -> Any:
         return x  # a number, or one for each row, which the loss refuses in its own words
     missing = s_hat.ndim - x.ndim
     return (x[(None,) * missing] if missing > 0 else x).movedim(dim, -1)
+
+
+def _canonical(s_hat: torch.Tensor, s: Any, where: Any) -> tuple[Any, Any]:
+    """Both scores as log-probabilities."""
+    if isinstance(where, torch.Tensor):
+        shapes = {"s_hat": tuple(s_hat.shape), "s": tuple(s.shape) if isinstance(s, torch.Tensor) else ()}
+        where = aligned_mask(_WHO, where, paired_shape(_WHO, functions.namespace_of(s_hat), **shapes), True)
+    return _log_probabilities(s_hat, where), _log_probabilities(s, where, s_hat)
 
 
 def _log_probabilities(x: Any, where: Any, like: torch.Tensor | None = None) -> Any:
@@ -596,9 +629,9 @@ def _require_fitting_teacher(loss: Loss, s_hat: torch.Tensor, teacher: TopKTeach
             f"{_WHO}: a TopKTeacher must be where s_hat is, on {s_hat.device}, got one on {teacher.indices.device}. "
             f"Try teacher.to({str(s_hat.device)!r})."
         )
-    if isinstance(where, torch.Tensor) and where.ndim and where.shape[-1] != 1:
+    if isinstance(where, torch.Tensor) and where.ndim == s_hat.ndim and where.shape[-1] != 1:
         raise ValueError(
-            f"{_WHO}: where must mask whole rows for a TopKTeacher, as mask[..., None], got shape {tuple(where.shape)}."
+            f"{_WHO}: where must mask whole rows for a TopKTeacher, of shape {expected[:-1]}, got {tuple(where.shape)}."
         )
 
 

@@ -1,7 +1,9 @@
-"""Words that users type, and the nearest valid ones."""
+"""Words that users type, the nearest valid ones, and numbers as people read them."""
 
 import difflib
+import math
 from collections.abc import Iterable
+from decimal import Decimal
 
 #: a list of choices longer than this helps nobody
 MOST_NAMED = 12
@@ -40,3 +42,43 @@ def remedy(word: str, known: Iterable[str]) -> str:
         return "There is nothing to choose from."
     more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
     return f"Choose from: {', '.join(known[:MOST_NAMED])}{more}."
+
+
+#: numbers from 10^-4 up to 10^9 are written without a power of ten
+LEAST_PLAIN_ORDER, MOST_PLAIN_ORDER = -4, 9
+
+
+def readable(value: float, digits: int = 4, *, scale: float = 0.0, padded: bool = False) -> str:
+    """A number for people: 281,400, not 2.814e+05; far from 1 with a power of a thousand, as 19.14e9 or 2.5e-9.
+
+    Parameters
+    ----------
+    value : float
+        The number.
+    digits : int
+        How many significant digits are shown, at least 3; whole numbers beyond that are rounded.
+    scale : float
+        The size of a number beside it, which then has the same decimals and the same power of ten.
+    padded : bool
+        Whether zeros at the end stay, so that numbers below each other are equally long.
+
+    Examples
+    --------
+    >>> from selmatch.words import readable
+    >>> readable(281437.0), readable(0.0028137), readable(8.0), readable(8.0, padded=True)
+    ('281,400', '0.002814', '8', '8.000')
+    >>> readable(19_140_000_000.0), readable(7.39e9, scale=19.14e9), readable(2.5e-9)
+    ('19.14e9', '7.39e9', '2.5e-9')
+    """
+    if not math.isfinite(value):
+        return "nan" if math.isnan(value) else "infinite" if value > 0.0 else "-infinite"
+    size = max(abs(value), scale)
+    if size == 0.0:
+        return "0"
+    order = int(f"{size:.{digits - 1}e}".partition("e")[2])  # of the rounded number: 9.9996 is 10.00
+    power = 0 if LEAST_PLAIN_ORDER <= order < MOST_PLAIN_ORDER else order - order % 3
+    places = digits - 1 - order + power
+    text = f"{round(Decimal(value).scaleb(-power), places):z,.{max(0, places)}f}"
+    if not padded and "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return f"{text}e{power}" if power and text.strip("-0.") else text

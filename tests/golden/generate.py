@@ -1063,6 +1063,208 @@ def thresholds_file(spec):
     }
 
 
+# ------------------------------------------------------------------------------------------------------- derived
+class Anchored(Softmax):
+    """A composite Softmax with an extra class whose log-score is fixed (None: without one)."""
+
+    def __init__(self, sc, gamma, rho, anchor):
+        super().__init__(sc, gamma, rho)
+        self.anchor = anchor
+
+    def logits(self, z):
+        return super().logits(z) + ([] if self.anchor is None else [mpf(self.anchor) / self.g])
+
+
+def halved_form(matrix, d):
+    return mp.fsum(d[i] * matrix[i][j] * d[j] for i in range(len(d)) for j in range(len(d))) / 2
+
+
+def secant_curvature(M, s, d, grad):
+    """The mean of Delta at five Gauss nodes on the way, and at least the gradient over the longest move."""
+    K = range(len(s))
+    on_the_way = [mpf(0) for _ in K]
+    for x, w in zip(*_gl(5)):
+        H = M.hess([u + (1 + x) / 2 * v for u, v in zip(s, d)])
+        on_the_way = [m + w / 2 * H[k][k] for k, m in enumerate(on_the_way)]
+    reach = [max(abs(d[k]), max(d) - d[k], d[k] - min(d)) for k in K]
+    return [max(m, abs(g) / r) if r else m for m, g, r in zip(on_the_way, grad, reach)]
+
+
+def derived_softmax(e):
+    """Everything that is made of a Hessian or of both parts, at one pair of rows."""
+    a, b, amp = e["alpha_beta_amp"]
+    sc = Scal(e["scaling"], e.get("params", {}), a, b, amp)
+    anchor, rho = e.get("anchor"), e.get("rho", [1.0] * len(e["s"]))
+    M = Anchored(sc, e["gamma"], rho, anchor)
+    s, t, v = ([mpf(z) for z in e[name]] for name in ("s", "s_hat", "v"))
+    y = M.logits(s) + M.logits(t)
+    M.extra = 100 * int(mp.ceil(min((max(y) - min(y)) * mpf("0.87"), 2000) / 100))
+    with mp.workdps(mp.dps + M.extra):
+        d = [z - w for z, w in zip(t, s)]
+        H_s, H_t = M.hess(s), M.hess(t)
+        K = range(len(s))
+        p, p_t, p_all, p_t_all = M.p(s), M.p(t), M.p(s), M.p(t)
+        h_s, h_t = M.h(s), M.h(t)
+        loss = M.loss(s, t)
+        ranking = M.g * mp.fsum(x * mp.log(x / z) for x, z in zip(p_all, p_t_all))
+        region = mp.fsum(x * (sc.Q(w) - sc.Q(u) - (w - u) * sc.q(u)) for x, u, w in zip(p, s, t))
+        check(ranking + region, loss, "parts")
+        # how Delta_k moves when all others rise together
+        response = []
+        for k in K:
+            with mp.workdps(mp.dps + 60):
+                step = mpf(10) ** -15
+                up, down = ([z + (0 if j == k else way * step) for j, z in enumerate(t)] for way in (1, -1))
+                response.append((M.hess(up)[k][k] - M.hess(down)[k][k]) / (2 * step))
+        with mp.workdps(DPS_DIFF + M.extra):
+            q_t = [sc.q(z) for z in t]
+            slopes = [(sc.q(z + EPS_DIFF) - sc.q(z - EPS_DIFF)) / (2 * EPS_DIFF) for z in t]
+        return {
+            **{name: e[name] for name in ("scaling", "gamma", "s", "s_hat", "v")},
+            "params": e.get("params", {}),
+            "alpha": a,
+            "beta": b,
+            "amp": amp,
+            "rho": rho,
+            "anchor": anchor,
+            "score_transform": [S(mp.exp(sc.Q(z))) for z in t],
+            "p": [S(x) for x in p_t[: len(t)]],
+            "h": [S(x) for x in h_t],
+            "H": S(M.H(t)),
+            "loss": S(loss),
+            "grad": [S(x - z) for x, z in zip(h_t, h_s)],
+            "grad_size": [S(abs(x) + abs(z)) for x, z in zip(h_t, h_s)],
+            "ranking": S(ranking),
+            "region": S(region),
+            "Delta": [S(H_t[k][k]) for k in K],
+            "hessian_upper": [S(H_t[i][j]) for i in K for j in K if i <= j],
+            "hvp": [S(mp.fsum(H_t[k][j] * v[j] for j in K)) for k in K],
+            "hvp_size": [S(mp.fsum(abs(H_t[k][j] * v[j]) for j in K)) for k in K],
+            "quadratic": S(halved_form(H_s, d)),
+            "secant": [S(x) for x in secant_curvature(M, s, d, [x - z for x, z in zip(h_t, h_s)])],
+            "region_of_Delta": [S(x * z) for x, z in zip(p_t, slopes)],
+            "ranking_of_Delta": [S(p_t[k] * (1 - p_t[k]) * q_t[k] ** 2 / M.g) for k in K],
+            "response": [S(x) for x in response],
+        }
+
+
+def derived_sigmoid(e, pairs):
+    a, b, amp = e["alpha_beta_amp"]
+    sc, g = Scal(e["scaling"], e.get("params", {}), a, b, amp), mpf(e["gamma"])
+    offset = mpf(e.get("offset", 0.0))
+    Q = lambda z: sc.Q(z) + offset
+    h = lambda z: sc.q(z) * sigma(Q(z) / g)
+    rows = []
+    for s, t, v in pairs:
+        x, z = mpf(s), mpf(t)
+        with mp.workdps(DPS_DIFF):
+            p, pt = sigma(Q(x) / g), sigma(Q(z) / g)
+            ranking = g * (p * mp.log(p / pt) + (1 - p) * mp.log((1 - p) / (1 - pt)))
+        region = p * (sc.Q(z) - sc.Q(x) - (z - x) * sc.q(x))
+        loss = integrate(lambda w: h(w) - h(x), x, z, sc.breaks())
+        check(ranking + region, loss, "parts")
+        steep_x, steep_z = (None if any(w == k for k in sc.breaks()) else deriv(h, w) for w in (x, z))
+        at_z = [None, None] if steep_z is None else [steep_z, steep_z * mpf(v)]
+        near = None if steep_x is None else steep_x * (z - x) ** 2 / 2
+        columns = (mp.exp(Q(z)), ranking, region, at_z[0], (h(z) - h(x)) / (z - x), at_z[1], near)
+        rows.append([s, t, v, *map(S, columns)])
+    case = {name: e[name] for name in ("scaling", "gamma")}
+    return {
+        **case,
+        "params": e.get("params", {}),
+        "alpha": a,
+        "beta": b,
+        "amp": amp,
+        "offset": float(offset),
+        "rows": rows,
+    }
+
+
+def derived_link(e):
+    """Curvatures, products and losses of targets y that are values of the link."""
+    L = Link(e["link"], e.get("params", {}), e["alpha"], e["beta"])
+    rows = []
+    for s, t, v in e["pairs"]:
+        d = mpf(t) - mpf(s)
+        newton, rise = L.dh(t), L.h(t) - L.h(s)
+        rows.append([s, t, v, *map(S, (newton, rise / d, newton * mpf(v), L.dh(s) * d**2 / 2))])  # off the kinks
+    targets = []
+    G = scaling("linear" if e["link"] == "identity" else e["link"], {})[0] if e.get("y") else None
+    for y in e.get("y", []):
+        for t in e["s_hat"]:
+            s = bisect(lambda z: L.h(z) - mpf(y), *e["around"])
+            value = integrate(lambda z: L.h(z) - mpf(y), s, t, L.breaks())
+            H = G(L.x(t)) / L.a
+            targets.append(
+                [t, y, S(value), S(H - mpf(t) * mpf(y)), S(abs(H) + abs(mpf(t) * mpf(y))), S(L.h(t) - mpf(y))]
+            )
+    return {
+        **{name: e[name] for name in ("link", "alpha", "beta")},
+        "params": e.get("params", {}),
+        "pairs": rows,
+        "targets": targets,
+    }
+
+
+def derived_labels(e):
+    """A link for each label: where the mean gradient is 0, and what each label says of a prediction there."""
+    links = {one["label"]: Link(one["link"], one.get("params", {}), one["alpha"], one["beta"]) for one in e["labels"]}
+    rows = []
+    for scores, weights, t in e["data"]:
+        used = [(mpf(w), links[s], s) for s, w in zip(scores, weights) if w]
+        low, high = min(s for *_, s in used), max(s for *_, s in used)
+        best = bisect(lambda z: mp.fsum(w * (L.h(z) - L.h(s)) for w, L, s in used), low, high)
+        losses = [links[s].loss(s, t) if s != t else mpf(0) for s in scores]
+        grads = [links[s].h(t) - links[s].h(s) for s in scores]
+        newton = [links[s].dh(t) for s in scores]
+        secant = [g / (mpf(t) - mpf(s)) if s != t else n for g, s, n in zip(grads, scores, newton)]
+        lists = [[S(x) for x in column] for column in (losses, grads, newton, secant)]
+        rows.append([scores, weights, t, S(best), *lists])
+    return {"labels": e["labels"], "rows": rows}
+
+
+def derived_shifts(e):
+    """How far all predictions move when a part of the uniform scores is biased, and the sensitivity of that part."""
+    L = Link(e["link"], e.get("params", {}), e["alpha"], e["beta"])
+    Sm, SM = map(mpf, e["S"])
+    rows = []
+    for a, b, d in e["parts"]:
+        a_, b_ = mpf(a), mpf(b)
+        offset = bust_offset(L, Sm, SM, (a_ + b_) / 2, d, b_ - a_)
+        rise, whole = L.h(b_) - L.h(a_), L.h(SM) - L.h(Sm)
+        rows.append([a, b, d, S(offset), S(rise / (b_ - a_)), S(rise / whole)])
+    return {**{name: e[name] for name in ("link", "alpha", "beta", "S")}, "params": e.get("params", {}), "rows": rows}
+
+
+def derived_file(spec):
+    pairs = spec["sigmoid_pairs"]
+    return {
+        "columns": {
+            "sigmoid": [
+                "s",
+                "s_hat",
+                "v",
+                "score_transform",
+                "ranking",
+                "region",
+                "newton",
+                "secant",
+                "hvp",
+                "quadratic",
+            ],
+            "links": ["s", "s_hat", "v", "newton", "secant", "hvp", "quadratic"],
+            "targets": ["s_hat", "y", "fenchel_young", "without_conjugate", "size_of_terms", "grad"],
+            "per_label": ["scores", "weights", "s_hat", "minimiser", "loss", "grad", "newton", "secant"],
+            "shifts": ["low", "high", "bias", "prediction_shift", "mean_sensitivity", "weight"],
+        },
+        "softmax": [derived_softmax(e) for e in spec["softmax"]],
+        "sigmoid": [derived_sigmoid(e, pairs) for e in spec["sigmoid"]],
+        "links": [derived_link(e) for e in spec["links"]],
+        "per_label": [derived_labels(e) for e in spec["per_label"]],
+        "shifts": [derived_shifts(e) for e in spec["shifts"]],
+    }
+
+
 MAKERS = {
     "scalar_links": scalar_file,
     "piecewise_links": scalar_file,
@@ -1077,6 +1279,7 @@ MAKERS = {
     "underspecification": under_file,
     "reweighting": reweight_file,
     "thresholds": thresholds_file,
+    "derived": derived_file,
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from selmatch import functions as f
 from selmatch.arrays import ufuncs
+from selmatch.parameters import declared_numbers
 
 Array = Any
 
@@ -108,9 +109,10 @@ def _chain(name: str, derivative: Any) -> Any:
 def _chosen(condition: Array, a: Any, b: Any) -> Dual:
     """A choice that does not jump where the condition changes."""
     (va, ta), (vb, tb) = _parts(a), _parts(b)
-    like = va if f.is_number(vb) else vb
-    zero = 0.0 if f.is_number(like) else 0.0 * like
-    return Dual(f.where(condition, va, vb), f.where(condition, ta + zero, tb + zero))
+    if f.is_number(ta) and f.is_number(tb):  # not of infinite values: that would be NaN
+        like = va if f.is_number(vb) else vb
+        ta = ta if f.is_number(like) else ta + 0.0 * like
+    return Dual(f.where(condition, va, vb), f.where(condition, ta, tb))
 
 
 def _jump(condition: Array) -> Any:
@@ -126,7 +128,7 @@ class DualNamespace:
     wraps_any = True  # of dual numbers and ranges the former hold the latter
 
     exp = _chain("exp", lambda x, y: y)
-    expm1 = _chain("expm1", lambda x, y: y + 1.0)
+    expm1 = _chain("expm1", lambda x, y: f.exp(x))
     log = _chain("log", lambda x, y: f.reciprocal(x))
     log1p = _chain("log1p", lambda x, y: f.reciprocal(1.0 + x))
     sqrt = _chain("sqrt", lambda x, y: 0.5 * f.reciprocal(y))
@@ -136,7 +138,7 @@ class DualNamespace:
     tan = _chain("tan", lambda x, y: 1.0 + f.square(y))
     sinh = _chain("sinh", lambda x, y: f.cosh(x))
     cosh = _chain("cosh", lambda x, y: f.sinh(x))
-    tanh = _chain("tanh", lambda x, y: 1.0 / f.square(f.cosh(x)))
+    tanh = _chain("tanh", lambda x, y: f.sech_squared(x))
     arcsin = _chain("arcsin", lambda x, y: f.reciprocal(f.sqrt((1.0 - x) * (1.0 + x))))
     arctan = _chain("arctan", lambda x, y: 1.0 / (1.0 + f.square(x)))
     arcsinh = _chain("arcsinh", lambda x, y: 1.0 / f.hypot1(x))
@@ -189,7 +191,8 @@ class DualNamespace:
     @staticmethod
     def arctan2(y: Any, x: Any) -> Dual:
         (vy, ty), (vx, tx) = _parts(y), _parts(x)
-        return Dual(f.arctan2(vy, vx), (ty * vx - tx * vy) / (f.square(vx) + f.square(vy)))
+        square = f.square(vx) + f.square(vy)
+        return Dual(f.arctan2(vy, vx), ty * (vx / square) - tx * (vy / square))
 
     @staticmethod
     def power(x: Any, d: Any) -> Dual:
@@ -230,10 +233,22 @@ Dual.__array_ufunc__ = ufuncs.through(DualNamespace, _lifted)  # type: ignore[at
 f.register(Dual, DualNamespace)
 
 
+def _with_dual_numbers(curve: Any, learned: tuple[str, ...]) -> Any:
+    """A curve whose numbers to train are dual numbers: compiled code of PyTorch cannot multiply these by tensors."""
+    copied = object.__new__(type(curve))
+    for name, value in vars(curve).items():
+        lifted = name in learned and not f.is_number(value)
+        object.__setattr__(copied, name, Dual(value, 0.0) if lifted else value)
+    return copied
+
+
 def derivative(function: Any, x: Array) -> Array:
     """The derivative of a function at x, exact to rounding."""
     ones = 1.0 + 0.0 * x
-    result = function(Dual(1.0 * x, ones))
+    learned = declared_numbers(type(function))
+    if learned:
+        function = _with_dual_numbers(function, learned)
+    result = f.apply_formula(function, Dual(1.0 * x, ones))
     if isinstance(result, Dual):
         return result.tangent * ones
     f.namespace_of(result)  # a constant, or else no number at all

@@ -565,6 +565,10 @@ class RangeNamespace:
         return Range(low, _maximum(*ends))
 
     @staticmethod
+    def sech_squared(x: Range) -> Range:
+        return 1.0 / RangeNamespace.square(RangeNamespace.cosh(x))
+
+    @staticmethod
     def omega(x: Range) -> Range:
         return Range(x.low - x.low.sin(), x.high - x.high.sin())
 

@@ -57,6 +57,22 @@ class Jax:
         return jnp.sum(x, axis=0)
 
     @staticmethod
+    def running_sum(x):
+        return jnp.cumsum(x, axis=-1)
+
+    @staticmethod
+    def position(knots, x):
+        return jnp.searchsorted(knots, x, side="right")
+
+    @staticmethod
+    def take(x, places):
+        return x.reshape(-1)[places]
+
+    @staticmethod
+    def stacked(parts):
+        return jnp.concatenate(parts)
+
+    @staticmethod
     def row_max(x):
         return jnp.max(x, axis=-1, keepdims=True)
 
@@ -71,6 +87,10 @@ class Jax:
     @staticmethod
     def integers(values, like):
         return jnp.asarray(values, dtype=int)
+
+    @staticmethod
+    def is_traced(x):
+        return isinstance(x, Tracer)
 
     @staticmethod
     def known(x):

@@ -112,6 +112,26 @@ class NumPy:
         return np.sum(x, axis=0)
 
     @staticmethod
+    def running_sum(x):
+        return np.cumsum(x, axis=-1)
+
+    @staticmethod
+    def position(knots, x):
+        return np.searchsorted(knots, x, side="right")
+
+    @staticmethod
+    def integers(values, like):
+        return np.asarray(values)
+
+    @staticmethod
+    def take(x, places):
+        return np.take(x, places)
+
+    @staticmethod
+    def stacked(parts):
+        return np.concatenate(parts)
+
+    @staticmethod
     def row_max(x):
         return np.max(x, axis=-1, keepdims=True)
 
@@ -338,6 +358,27 @@ def standard_namespace(library: Any) -> type:
         @staticmethod
         def layer_sum(x):
             return library.sum(x, axis=0)
+
+        @staticmethod
+        def running_sum(x):
+            return library.cumulative_sum(x, axis=-1)
+
+        @staticmethod
+        def position(knots, x):
+            return library.searchsorted(knots, x, side="right")
+
+        @staticmethod
+        def integers(values, like):
+            return library.asarray(values, dtype=library.int64)
+
+        @staticmethod
+        def take(x, places):
+            flat = library.take(library.reshape(x, (-1,)), library.reshape(places, (-1,)), axis=0)
+            return library.reshape(flat, places.shape)
+
+        @staticmethod
+        def stacked(parts):
+            return library.concat(parts)
 
         @staticmethod
         def row_max(x):

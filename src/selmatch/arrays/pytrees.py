@@ -1,8 +1,8 @@
 """Curves, potentials and losses as trees of numbers: JAX pytrees, and modules of PyTorch.
 
 Numbers marked as leaves (alpha, beta, gain, gamma, rho, ...) and nested curves are children; numbers that change
-formulas (d, c, knots) and options are part of the structure. Objects are rebuilt without their constructor, so that
-tracers and placeholders pass.
+formulas (d, c, knots) and options are part of the structure. Curves of users name their leaves in the class attributes
+``trainable`` and ``positive``. Objects are rebuilt without their constructor, so that tracers and placeholders pass.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 from typing import Any
+
+from selmatch.parameters import declared_numbers, has_plain_numbers, leaf_names
 
 _classes: list[type] = []
 _registered: set[type] = set()
@@ -36,10 +38,26 @@ def _register(cls: type) -> None:
         _registered.add(cls)
 
 
+#: what a curve keeps beside its fields once it has looked at itself
+_MEASURED = ("_landmarks", "_mesh")
+
+
+def attributes(instance: Any) -> dict[str, Any]:
+    """All that an object is made of: its fields, or what the constructor of a class without fields has stored."""
+    if "__dataclass_fields__" in vars(type(instance)):
+        return {field.name: getattr(instance, field.name) for field in dataclasses.fields(instance)}
+    return {name: value for name, value in vars(instance).items() if name not in _MEASURED}
+
+
 def _split(instance: Any) -> tuple[list[tuple[str, Any]], tuple[tuple[str, Any], ...]]:
-    children, static = [], []
-    for field in dataclasses.fields(instance):
-        (children if field.metadata.get("leaf") else static).append((field.name, getattr(instance, field.name)))
+    leaves, found = leaf_names(type(instance)), attributes(instance)
+    children = [(name, getattr(instance, name)) for name in leaves]
+    static = [(name, value) for name, value in found.items() if name not in leaves]
+    mesh = vars(instance).get("_mesh")
+    if mesh is None and declared_numbers(type(instance)) and instance.is_integrated() and has_plain_numbers(instance):
+        mesh = instance.mesh  # copies with other numbers cannot measure themselves
+    if mesh is not None:
+        static.append(("_mesh", mesh.changeable if children else mesh))
     return children, tuple(static)
 
 

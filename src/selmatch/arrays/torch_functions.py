@@ -66,6 +66,22 @@ class Torch:
         return torch.sum(x, dim=0)
 
     @staticmethod
+    def running_sum(x):
+        return torch.cumsum(x, dim=-1)
+
+    @staticmethod
+    def position(knots, x):
+        return torch.searchsorted(knots, x.contiguous(), right=True)
+
+    @staticmethod
+    def take(x, places):
+        return x.reshape(-1)[places.reshape(-1)].reshape(places.shape)  # places without axes would be looked at
+
+    @staticmethod
+    def stacked(parts):
+        return torch.cat(parts)
+
+    @staticmethod
     def row_max(x):
         return torch.amax(x, dim=-1, keepdim=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import functools
+import inspect
 import math
 import threading
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any
 
 import catboost
 import numpy as np
+from catboost.core import _check_train_params
 
 from selmatch import kernels
 from selmatch.boosting.objective import METRIC
@@ -34,6 +36,9 @@ _IDLE, _SHORTEST, _LONGEST = 5e-5, 1e-4, 3e-4
 
 #: limits of scores, where there are none
 _ANYWHERE = -math.inf, math.inf
+
+#: how many rows CatBoost hands over at a time
+_BLOCK = 1000
 
 #: from so many rows on compiled blocks pay for their compilation
 _MANY = 20_000
@@ -62,7 +67,7 @@ class CatBoostObjective(LibraryObjective):
     True
     """
 
-    library, booster = "CatBoost", "catboost"
+    library, booster, data_set = "CatBoost", "catboost", "pool"
 
     #: CatBoost would try to compile methods by itself, which use ``self`` and cannot be
     no_jit = True
@@ -82,6 +87,7 @@ class CatBoostObjective(LibraryObjective):
                 "objective. Use XGBoost or LightGBM."
             )
         self._block: Callable[[Any, Any, Any], np.ndarray] | None = None
+        self._first_round = _FirstRound()
         self._turn = _Turn()
         self._backend, self._precision = "arrays", np.dtype(np.float64)
         self._limits: tuple[Any, Any] = _ANYWHERE
@@ -129,22 +135,27 @@ class CatBoostObjective(LibraryObjective):
         if self._turn.thread != get_ident():
             self._turn.wait()
         try:
-            return (self._block or self._prepared(approxes))(approxes, targets, weights)
+            return (self._block or self._prepared(approxes, targets, weights))(approxes, targets, weights)
         except FloatingPointError:
             raise self._outside(approxes + self._shift()) from None
         finally:
             self._turn.last = perf_counter()
 
-    def _prepared(self, approxes: np.ndarray) -> Callable[[Any, Any, Any], np.ndarray]:
-        """What computes blocks; made again in every copy of this object."""
+    def _prepared(self, approxes: np.ndarray, targets: Any, weights: Any) -> Callable[[Any, Any, Any], np.ndarray]:
+        """What computes blocks; made again in every copy of this object, once a first tree is there."""
         shift = self._shift()
-        if shift and np.all(np.isclose(approxes, shift, rtol=1e-6, atol=0.0)):
+        if shift and not self._first_round.begun and np.all(np.isclose(approxes, shift, rtol=1e-6, atol=0.0)):
             raise ValueError(
                 f"{self._who}: trees must be grown from 0, got a baseline of {shift:g}, the start value. Leave "
                 "baseline out: the objective adds the start value by itself."
             )
-        self._block = self._made()
-        return self._block
+        block = self._made()
+        if approxes.any():
+            self._block = block
+        elif self._first_round.contradicts(targets, weights):
+            raise self._other_weights()
+        self._first_round.begun = True
+        return block
 
     def _made(self) -> Callable[[Any, Any, Any], np.ndarray]:
         start = self._ready("Merge params(y) into the parameters of the estimator.")
@@ -162,7 +173,8 @@ class CatBoostObjective(LibraryObjective):
     def prepare(self, labels: Any, weights: Any = None, groups: Any = None) -> Rows:
         """See the training labels: find the start value and the scale, and say in the log which route runs."""
         rows = super().prepare(labels, weights, groups)
-        self._block, self._backend, self._precision = None, self._runs_on(rows), rows.precision
+        self._block, self._first_round = None, _FirstRound(rows)
+        self._backend, self._precision = self._runs_on(rows), rows.precision
         self._limits = _ANYWHERE if self.bounds is None else inwards(self.bounds, rows.precision)
         if rows.kernel != "arrays" and self.route == "python":
             # compiled here: the threads that CatBoost calls from may have small stacks
@@ -258,6 +270,70 @@ class CatBoostObjective(LibraryObjective):
             return self.inside(trees + np.asarray(start))
         return own.scores(trees + own.margin(start))
 
+    def importances(self, booster: Any, rounds: int | None = None) -> np.ndarray:
+        """How much predictions change on average with each feature."""
+        if rounds is not None and rounds < booster.tree_count_:
+            booster = booster.copy()
+            booster.shrink(rounds)
+        return np.nan_to_num(booster.get_feature_importance())  # NaN where no prediction changes
+
+    def _known_params(self) -> frozenset[str]:
+        return _listed()
+
+    def _takes(self, name: str, value: Any) -> bool:
+        try:
+            _check_train_params({name: value})
+        except catboost.CatBoostError as error:
+            return "Unknown option" not in str(error)
+        return True
+
+
+@functools.cache
+def _listed() -> frozenset[str]:
+    """The parameters of CatBoost's estimators, aliases included."""
+    makers = catboost.CatBoostRegressor, catboost.CatBoostClassifier, catboost.CatBoostRanker
+    return frozenset(name for maker in makers for name in inspect.signature(maker).parameters)
+
+
+class _FirstRound:
+    """What the blocks of a first round show, one by one: whether their weights are those that the start was made with.
+
+    Parameters
+    ----------
+    source : Rows, optional
+        That the start value comes from; None if nobody knows.
+    """
+
+    def __init__(self, source: Rows | None = None) -> None:
+        self.begun = False
+        self.weighted = None if source is None else source.weighted
+        self.first: tuple[float, Any] | None = None
+        self.differ = [False, False]
+        if source is not None:  # as many as CatBoost hands over at a time
+            labels = source.labels[:_BLOCK]
+            self.labels = labels.astype(np.float32)
+            self.weights = np.ones(len(labels)) if source.weights is None else source.weights[:_BLOCK]
+
+    def contradicts(self, targets: Any, weights: Any) -> bool:
+        """Whether the rows so far must start elsewhere."""
+        if self.weighted is None:
+            return False
+        if self.weighted:
+            return self._other(targets, np.ones(len(targets)) if weights is None else weights)
+        if weights is None:
+            return False
+        self.first = self.first or (weights[0], targets[0])
+        for i, (numbers, first) in enumerate(zip((weights, targets), self.first, strict=True)):
+            self.differ[i] = self.differ[i] or bool(np.any(numbers != first))
+        return all(self.differ)
+
+    def _other(self, targets: Any, weights: Any) -> bool:
+        """Whether these are the first rows, with other weights; a part of the rows may have any."""
+        if not np.array_equal(targets, self.labels) or not np.ptp(targets):
+            return False
+        mine, theirs = (numbers / max(float(np.sum(numbers)), 1e-300) for numbers in (self.weights, weights))
+        return not np.allclose(mine, theirs, rtol=1e-5, atol=0.0)
+
 
 class _Turn:
     """Whose turn it is to be called by CatBoost: one thread works, the others sleep while it does.
@@ -306,6 +382,10 @@ class _RowObjective(catboost.MultiTargetCustomObjective):
     def calc_ders_multi(self, approxes: Any, targets: Any, weight: float) -> tuple[np.ndarray, np.ndarray]:
         """Gradient and curvature of each target of a row, with the signs turned."""
         start = self.objective._ready("Merge params(y) into the parameters of the estimator.")
+        if not np.any(approxes) and self.objective._first_round.contradicts(
+            np.asarray([targets]), np.asarray([weight])
+        ):
+            raise self.objective._other_weights()
         scores = np.clip(approxes + np.asarray(start.score), *self.objective._limits)
         pairs = weight * self.objective.calc_ders_range(scores, targets, None)
         return pairs[:, 0], np.diag(pairs[:, 1])

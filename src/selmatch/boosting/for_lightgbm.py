@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Mapping
 from typing import Any
 
 import lightgbm
 import numpy as np
+from lightgbm.basic import _ConfigAliases
 
 from selmatch.boosting.native import slackened
 from selmatch.boosting.objective import METRIC
@@ -89,8 +91,13 @@ class LightGBMObjective(LibraryObjective):
         self._python_only("a call by LightGBM")
         start = self._ready("Merge params(dataset), or params(y), into the parameters of the booster.")
         scores, seen = self._asked(first, second, weight, group, start)
-        if seen.fresh and not isinstance(second, lightgbm.Dataset):
-            self._require_zero(second)
+        dataset = isinstance(second, lightgbm.Dataset)
+        if seen.fresh:
+            trees = first if dataset else second
+            if not dataset:
+                self._require_zero(trees)
+            if not (dataset and _has_own_start(second)) and not trees.any():  # not after earlier trees
+                self._require_weights(seen.rows)
         seen.fresh = False
         return self._derivatives(seen.rows, scores, start)
 
@@ -170,6 +177,16 @@ class LightGBMObjective(LibraryObjective):
             X, labels, reference=reference, weight=weights, group=rows.groups, init_score=begin, **options
         )
 
+    def _given(self, params: Mapping[str, Any] | None, *settled: str) -> dict[str, Any]:
+        given = super()._given(params, *settled)
+        for name in ("boosting", "boosting_type", "boost"):
+            if given.get(name) in ("rf", "random_forest"):
+                raise ValueError(
+                    f"{self._who}: params must not hold {name}={given[name]!r}: LightGBM's random forests take neither "
+                    "an objective in Python nor a start value. Use 'gbdt', 'dart' or 'goss'."
+                )
+        return given
+
     def _train(self, plan: Plan) -> Model:
         # with a Python objective LightGBM fails where its filter leaves no feature, as it does on fewer than 40 rows
         defaults = {"verbosity": -1, "feature_pre_filter": False}
@@ -183,7 +200,8 @@ class LightGBMObjective(LibraryObjective):
             merged, train, plan.rounds, feval=metric, callbacks=callbacks, valid_names=["validation"],
             valid_sets=None if plan.validation is None else [self._dataset(*plan.validation, train, {})],
         )  # fmt: skip
-        best = None if plan.early_stopping is None else booster.best_iteration - 1
+        # with dart LightGBM does not stop early, and warns
+        best = booster.best_iteration - 1 if plan.early_stopping is not None and booster.best_iteration > 0 else None
         return Model(copy.copy(self), booster, best, history.get("validation", {}))
 
     def _plan(self, given: dict[str, Any]) -> tuple[dict[str, Any], _LightGBMMetric | None]:
@@ -213,6 +231,20 @@ class LightGBMObjective(LibraryObjective):
         raw = np.asarray(trained.predict(X, raw_score=True, num_iteration=rounds))
         own = self.native
         return self.inside(raw + start if own is None else own.scores(raw + own.margin(start)))
+
+    def importances(self, booster: Any, rounds: int | None = None) -> np.ndarray:
+        """The total gain of each feature."""
+        trained = booster if isinstance(booster, lightgbm.Booster) else booster.booster_
+        return np.asarray(trained.feature_importance("gain", iteration=rounds), dtype=np.float64)
+
+    def _known_params(self) -> frozenset[str]:
+        return _listed()
+
+
+@functools.cache
+def _listed() -> frozenset[str]:
+    """All names of LightGBM's parameters, from the only place where it lists them."""
+    return frozenset(name for names in _ConfigAliases._get_all_param_aliases().values() for name in names)
 
 
 class _LightGBMMetric(Metric):

@@ -116,6 +116,8 @@ class HistGradientBoostingObjective(LibraryObjective, BaseLoss):
         # the first of the scores is that of the start
         losses = [] if plan.validation is None else [-float(score) for score in booster.validation_score_[1:]]
         best = None if plan.early_stopping is None else int(np.argmin(losses))
+        if best is not None:
+            _cut(booster, best + 1)
         return Model(trained, booster, best, {METRIC: losses} if losses else {})
 
     def _plan(
@@ -149,6 +151,23 @@ class HistGradientBoostingObjective(LibraryObjective, BaseLoss):
         if rounds is None or rounds >= booster.n_iter_:
             return self.inside(booster.predict(X))
         return self.inside(next(islice(booster.staged_predict(X), rounds - 1, None))).copy()
+
+    def importances(self, booster: Any, rounds: int | None = None) -> np.ndarray:
+        """Scikit-learn's histogram boosters keep none."""
+        raise AttributeError(
+            "HistGradientBoostingRegressor keeps no importances of features. Use "
+            "sklearn.inspection.permutation_importance(model, X, y), or another backend."
+        )
+
+    def _known_params(self) -> frozenset[str]:
+        return frozenset(HistGradientBoostingRegressor().get_params())
+
+
+def _cut(booster: HistGradientBoostingRegressor, rounds: int) -> None:
+    """Leave an estimator only its first rounds: after early stopping it keeps, and uses, those that did not help."""
+    del booster._predictors[rounds:]
+    for name in ("train_score_", "validation_score_"):  # the first of the scores is that of the start
+        setattr(booster, name, getattr(booster, name)[: rounds + 1])
 
 
 def require_hook() -> None:

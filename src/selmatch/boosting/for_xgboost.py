@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import logging
 import os
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,7 +51,7 @@ class XGBoostObjective(LibraryObjective):
     True
     """
 
-    library, booster = "XGBoost", "xgboost"
+    library, booster, data_set = "XGBoost", "xgboost", "dtrain"
 
     settled = (
         "objective", "base_score", "num_class", "eval_metric", "disable_default_eval_metric", "n_estimators",
@@ -98,6 +100,8 @@ class XGBoostObjective(LibraryObjective):
         placed = isinstance(second, xgboost.DMatrix) and second.get_base_margin().size > 0
         if not placed:
             self._require_start(scores, start, seen.fresh)
+            if seen.fresh and np.allclose(scores, start.score, rtol=1e-5, atol=1e-6):  # not after earlier trees
+                self._require_weights(seen.rows)
         seen.fresh = False
         return self._derivatives(seen.rows, scores, start)
 
@@ -134,6 +138,11 @@ class XGBoostObjective(LibraryObjective):
     # -------------------------------------------------------------------------------------------------------- training
 
     def _train(self, plan: Plan) -> Model:
+        if plan.early_stopping is not None and plan.params.get("booster") == "gblinear":
+            raise ValueError(
+                f"{self._who}: early_stopping must be None with booster='gblinear', got {plan.early_stopping}: XGBoost "
+                "keeps no earlier rounds of a linear model. Choose rounds instead."
+            )
         train = self._matrix(plan.X, plan.rows, plan.params)
         evals = []
         if plan.validation is not None:
@@ -145,6 +154,7 @@ class XGBoostObjective(LibraryObjective):
             verbose_eval=False, **hooks,
         )  # fmt: skip
         self.annotate(booster)
+        # the booster keeps the rounds after its best: a part of a booster forgets its categories
         best = None if plan.early_stopping is None else booster.best_iteration
         return Model(copy.copy(self), booster, best, history.get("validation", {}))
 
@@ -167,7 +177,8 @@ class XGBoostObjective(LibraryObjective):
             "weight": rows.weights, "group": rows.groups, "enable_categorical": True,
             "nthread": params.get("nthread", params.get("n_jobs")),
         }  # fmt: skip
-        if params.get("tree_method", "auto") in ("auto", "hist") and params.get("booster", "gbtree") != "gblinear":
+        quantiles = params.get("tree_method", "auto") in ("auto", "hist") and "updater" not in params
+        if quantiles and params.get("booster", "gbtree") != "gblinear":
             data = xgboost.QuantileDMatrix(X, ref=reference, max_bin=params.get("max_bin", 256), **options)
         else:
             data = xgboost.DMatrix(X, **options)
@@ -198,6 +209,23 @@ class XGBoostObjective(LibraryObjective):
         own = self.native
         return self.inside(np.asarray(margin if own is None else own.scores(margin), dtype=np.float64))
 
+    def importances(self, booster: Any, rounds: int | None = None) -> np.ndarray:
+        """The total gain of each feature; for a linear booster the size of its coefficients."""
+        trained = _booster_of(booster)
+        linear = json.loads(trained.save_config())["learner"]["gradient_booster"]["name"] == "gblinear"
+        part = trained if linear or rounds is None else trained[:rounds]
+        gains = part.get_score(importance_type="weight" if linear else "total_gain")
+        names = trained.feature_names or [f"f{i}" for i in range(trained.num_features())]
+        return np.array([np.sum(np.abs(gains.get(name, 0.0))) for name in names])
+
+    def _known_params(self) -> frozenset[str]:
+        return _listed()
+
+    def _takes(self, name: str, value: Any) -> bool:
+        return isinstance(name, str) and any(
+            f'"{name}"' not in _unused(name, value, settings) for settings in _BOOSTERS
+        )
+
     def annotate(self, booster: Any) -> None:
         """Write loss, start value and scale into the attributes of a booster, which stay in its files."""
         start = self._ready("Annotate what this objective has trained.")
@@ -214,6 +242,43 @@ class XGBoostObjective(LibraryObjective):
         """Save a booster that this objective has trained; :func:`from_xgboost` finds the loss in it."""
         self.annotate(booster)
         _booster_of(booster).save_model(path)
+
+
+#: the kinds of boosters, and what makes them look at most parameters
+_BOOSTERS = ({"booster": "gbtree"}, {"booster": "dart"}, {"booster": "gblinear", "updater": "coord_descent"})
+
+
+@functools.cache
+def _listed() -> frozenset[str]:
+    """The parameters that XGBoost writes down for any kind of booster, which are most."""
+    found: set[str] = set()
+
+    def collect(part: Any) -> None:
+        for name, value in part.items() if isinstance(part, dict) else ():
+            found.update(() if isinstance(value, (dict, list)) else (name,))
+            for inner in value if isinstance(value, list) else (value,):
+                collect(inner)
+
+    for settings in _BOOSTERS:
+        collect(json.loads(_config(settings)))
+    return frozenset(found)
+
+
+def _unused(name: str, value: Any, settings: Mapping[str, str]) -> str:
+    """XGBoost's warning about a parameter that it does not use, empty if it does."""
+    with xgboost.config_context(verbosity=1), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            _config({name: value, **settings})
+        except xgboost.core.XGBoostError as error:  # it looks at the value, or refuses the name
+            return str(error)
+    return "".join(str(warning.message) for warning in caught)
+
+
+def _config(settings: Mapping[str, Any]) -> str:
+    """What XGBoost makes of parameters, with a warning about those that it does not use."""
+    data = xgboost.DMatrix(np.zeros((2, 1)), label=[0.0, 1.0])
+    return xgboost.Booster(dict(settings), [data]).save_config()
 
 
 class _XGBoostMetric(Metric):

@@ -62,6 +62,7 @@ _REGULARISATION: dict[str, tuple[dict[str, str], dict[str, tuple[float, str]]]] 
         {
             "lambda_l2": (0.0, "curvature"),
             "lambda_l1": (0.0, "gradient"),
+            "cegb_tradeoff": (1.0, "gain"),
             "min_sum_hessian_in_leaf": (1e-3, "curvature"),
             "min_gain_to_split": (0.0, "gain"),
             "max_delta_step": (0.0, "leaf"),
@@ -73,6 +74,41 @@ _REGULARISATION: dict[str, tuple[dict[str, str], dict[str, tuple[float, str]]]] 
     "catboost": (_CATBOOST_NAMES, {"l2_leaf_reg": (3.0, "curvature")}),
 }
 
+#: a linear booster has other defaults, and nothing to say about leaves
+_LINEAR = {"lambda": (0.0, "curvature"), "alpha": (0.0, "gradient")}
+
+
+def _regularisation(booster: str, given: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, tuple[float, str]]]:
+    """Of a booster and the user's parameters."""
+    aliases, known = _REGULARISATION[booster]
+    return aliases, _LINEAR if _is_linear(booster, given) else known
+
+
+def _is_linear(booster: str, given: Mapping[str, Any]) -> bool:
+    return booster == "xgboost" and given.get("booster") == "gblinear"
+
+
+def unlike(booster: str, kind: type, given: Mapping[str, Any]) -> str | None:
+    """Why a booster's own objective and a Python objective train other models with these parameters; None if not."""
+
+    def asks(names: str, *values: Any) -> str | None:
+        return next((f"{name}={given[name]!r}" for name in names.split() if given.get(name) in values), None)
+
+    if booster == "lightgbm":
+        if found := asks("boosting boosting_type boost", "dart"):
+            return f"{found}, for which LightGBM does not repeat its draws with a Python objective"
+        if kind is Identity and (found := asks("reg_sqrt", True, 1, "true", "1", "+")):
+            return f"{found}, which only LightGBM's own objective follows"
+    if booster == "xgboost":
+        if float(given.get("scale_pos_weight", 1.0)) != 1.0:
+            return f"scale_pos_weight={given['scale_pos_weight']!r}, which only XGBoost's own objective follows"
+        if kind is Sigmoid and (found := asks("tree_method", "approx")):
+            return f"{found}, which places cuts by curvature only for XGBoost's own objective"
+        if kind is Sigmoid and (found := asks("sampling_method", "gradient_based")):
+            return f"{found}, which depends on the scale of gradients"
+    return None
+
+
 #: at the start curvatures are 1 up to rounding, on which it must not depend whether k rows reach a weight of k
 _SLACK = 1.0 - 1e-5
 _LEAST_WEIGHT = {"xgboost": "min_child_weight", "lightgbm": "min_sum_hessian_in_leaf"}
@@ -80,6 +116,8 @@ _LEAST_WEIGHT = {"xgboost": "min_child_weight", "lightgbm": "min_sum_hessian_in_
 
 def slackened(booster: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters with the least weight of a leaf a trifle lower, under its first name."""
+    if _is_linear(booster, given):
+        return dict(given)
     aliases, known = _REGULARISATION[booster]
     name = _LEAST_WEIGHT[booster]
     values = [value for alias, value in given.items() if aliases.get(alias, alias) == name]
@@ -139,7 +177,7 @@ class Native:
             too.
         """
         given = dict(given or {})
-        aliases, known = _REGULARISATION[self.booster]
+        aliases, known = _regularisation(self.booster, given)
         values = {name: default for name, (default, _) in known.items()}
         for name, value in given.items():
             values.update({aliases.get(name, name): value} if aliases.get(name, name) in known else {})
@@ -229,6 +267,9 @@ def native_params(
     choose(who, booster, made, "newton", "native", None)
     found = of(booster, made)
     assert found is not None
+    reason = unlike(booster, found.kind, params or {})
+    if reason is not None:
+        raise ValueError(f"{who}: params must not hold {reason}. Leave it out.")
     if start is None:
         if labels is None:
             raise ValueError(f"{who}: labels or start must be given, got neither. A sample of the labels will do.")

@@ -62,6 +62,7 @@ class Objective:
                 words = " or ".join(repr(word) for word in known)
                 raise ValueError(f"{self._who}: {name} must be {words}, got {value!r}.")
         self.curvature, self.ranking = curvature, ranking
+        self._wanted_route = route
         self.route = native.choose(self._who, self.booster, self.loss, curvature, route, ranking)
         self.start: Start | None = None
 

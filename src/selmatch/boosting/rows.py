@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -121,6 +123,17 @@ class Rows:
         return np.dtype(np.float64 if self._kernel is None else self._dtype)
 
     @property
+    def weighted(self) -> bool:
+        """Whether some rows count more than others."""
+        return self.weights is not None and bool(np.ptp(self.weights) > 0.0)
+
+    @property
+    def fingerprint(self) -> bytes:
+        """What tells these labels from others, in single precision, as boosters keep them."""
+        with np.errstate(over="ignore"):
+            return hashlib.blake2b(self.labels.astype(np.float32).tobytes(), digest_size=16).digest()
+
+    @property
     def segments(self) -> Any:
         """The lists, as :mod:`selmatch.ranking` wants them."""
         return None if self.groups is None else ranking.Sizes(self.groups)
@@ -129,16 +142,18 @@ class Rows:
 
     def start(self, kind: str) -> Start:
         """The best constant prediction and the scale, for a kind of curvature."""
-        score = self._start_score()
+        score = self.start_score
         scale = 1.0 / self._mean_curvature(np.broadcast_to(np.asarray(score), self.labels.shape), kind)
         return Start(tuple(map(float, score)) if isinstance(score, np.ndarray) else float(score), scale)
 
-    def _start_score(self) -> Any:
+    @functools.cached_property
+    def start_score(self) -> Any:
+        """The best constant prediction; one for each target."""
         potential = self.loss.potential
         if self.form is not None:
             return self._start_of_lists()
         if isinstance(potential, PerLabel):
-            return _minimiser_per_label(potential, self.labels, self.weights)
+            return float(self.loss.minimiser(self.labels, self.weights))
         if self.loss.vector:
             return np.asarray(self.loss.minimiser(self.labels, self.weights))
         if self.labels.ndim == 1:
@@ -287,18 +302,6 @@ def _is_single_enough(values: np.ndarray) -> bool:
     largest = float(np.max(np.abs(values), initial=0.0))
     spread, away = float(np.std(values)), abs(float(np.mean(values)))
     return largest < _LARGE and largest <= _OFFSET * spread and away <= _AWAY * spread
-
-
-def _minimiser_per_label(potential: PerLabel, labels: np.ndarray, weights: np.ndarray | None) -> float:
-    """The constant prediction at which the gradients of all labels balance, by bisection: they increase with it."""
-    low, high = float(labels.min()), float(labels.max())
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        pull = float(np.average(potential.difference(labels, middle - labels), weights=weights))
-        low, high = (low, middle) if pull > 0 else (middle, high)
-    return 0.5 * (low + high)
 
 
 # ------------------------------------------------------------------------------------------------------------ checks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,11 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from selmatch.boosting import native
+from selmatch.boosting.frames import Columns
 from selmatch.boosting.objective import METRIC, Objective
 from selmatch.boosting.rows import Rows, Start
+from selmatch.words import nearest
+
+_log = logging.getLogger("selmatch.boosting")
 
 #: how many data sets an objective keeps ready: the training set and a few for validation
 _MOST = 4
+#: start values that differ by less than this share of the range of the labels differ by rounding of the labels
+_SAME_START = 1e-5
 
 
 @dataclass
@@ -38,10 +45,16 @@ class Model:
     booster: Any
     best_iteration: int | None = None
     history: Mapping[str, list[float]] = field(default_factory=dict, repr=False)
+    _columns: Columns = field(default_factory=lambda: Columns((), {}), repr=False)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Scores of rows: with the start value, after the best round."""
+        """Scores of rows: with the start value, after the best round.
+
+        Columns of a data frame, and categories in it, are those of training by name. Categories that were not known in
+        training count as missing, with a warning.
+        """
         rounds = None if self.best_iteration is None else self.best_iteration + 1
+        X = self._columns.align(self.objective._who, X)
         return self.objective.predict(self.booster, X, rounds=rounds)
 
 
@@ -100,12 +113,17 @@ class LibraryObjective(Objective):
     settled: tuple[str, ...] = ()
     #: whether the library takes rows of labels
     many_targets = True
+    #: what the library's data set is called in advice
+    data_set = "dataset"
 
     def __init__(
         self, loss: Any, *, curvature: str = "secant", route: str | None = None, ranking: str | None = None
     ) -> None:
         super().__init__(loss, curvature=curvature, route=route, ranking=ranking)
         self._seen: list[Seen] = []
+        #: from which labels the start value comes, and whether their weights differed; None if not known
+        self._source: bytes | None = None
+        self._source_weighted: bool | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # copies travel to workers and into folds, where other rows wait
@@ -126,7 +144,9 @@ class LibraryObjective(Objective):
     def prepare(self, labels: Any, weights: Any = None, groups: Any = None) -> Rows:
         """See the training labels: find the start value and the scale, and say in the log which route runs."""
         self._seen = []  # their bounds are those of another start
-        return super().prepare(labels, weights, groups)
+        rows = super().prepare(labels, weights, groups)
+        self._source, self._source_weighted = rows.fingerprint, rows.weighted
+        return rows
 
     def seen(self, table: Table, rows: Rows | None = None) -> Seen:
         """A data set, recognised by its numbers: boosters hand over a new array each round, users change labels."""
@@ -136,6 +156,25 @@ class LibraryObjective(Objective):
         found = Seen(table, self.rows(*table) if rows is None else rows)
         self._seen = [found, *self._seen[: _MOST - 1]]
         return found
+
+    def _require_weights(self, rows: Rows) -> None:
+        """Weights of a data set, of which ``params(y)`` knew nothing, show in the first round: they move the start."""
+        # other labels are a part, or those before were a sample: then only weights that were not given are an error
+        if self._source == rows.fingerprint or (self._source_weighted is False and rows.weighted):
+            expected, start = rows.start_score, np.asarray(self._ready("Call params(...).").score)
+            labels = rows.labels
+            rounding = _SAME_START * np.ptp(labels, axis=0) + 1e-6 * np.max(np.abs(labels), axis=0)
+            if np.any(np.abs(expected - start) > rounding):
+                raise self._other_weights(f"{np.round(expected, 6)}, ")
+
+    def _other_weights(self, expected: str = "") -> ValueError:
+        start = self._ready("Call params(...).").score
+        known = "other weights" if self._source_weighted else "no weights"
+        return ValueError(
+            f"{self._who}: training must start at {expected}h^-1 of the mean link under the weights of the data set, "
+            f"got {np.round(start, 6)}, the start with {known}. Merge params({self.data_set}), or params(y, weights), "
+            "into the parameters of the booster."
+        )
 
     # --------------------------------------------------------------------------------------------------------- training
 
@@ -173,8 +212,14 @@ class LibraryObjective(Objective):
         rounds = self._whole("rounds", rounds)
         patience = None if early_stopping is None else self._whole("early_stopping", early_stopping)
         given = self._given(params, *self.settled)
+        self.require_known(self._who, "params", given)
+        self.route = self._route_for(given)
         rows = self._training_rows(y, weights, groups)
-        model = self._train(Plan(X, rows, given, rounds, self._validation_rows(validation, patience), patience))
+        columns, held_out = Columns.of(X), self._validation_rows(validation, patience)
+        if held_out is not None:
+            held_out = columns.align(self._who, held_out[0]), held_out[1]
+        model = self._train(Plan(columns.align(self._who, X), rows, given, rounds, held_out, patience))
+        model._columns = columns
         self._seen = []
         return model
 
@@ -187,6 +232,21 @@ class LibraryObjective(Objective):
     def predict(self, booster: Any, X: Any, *, rounds: int | None = None) -> np.ndarray:
         """Scores from a booster that this objective has trained."""
         raise NotImplementedError
+
+    def _route_for(self, params: Mapping[str, Any]) -> str:
+        """The route that was asked for, unless these parameters mean different things on both."""
+        route = native.choose(self._who, self.booster, self.loss, self.curvature, self._wanted_route, self.ranking)
+        own = native.of(self.booster, self.loss) if route == "native" else None
+        reason = None if own is None else native.unlike(self.booster, own.kind, params)
+        if reason is None:
+            return route
+        if self._wanted_route == "native":
+            raise ValueError(
+                f"{self._who}: params must mean the same to the booster's own objective with route='native', got "
+                f"{reason}. Leave it out, or use route='python'."
+            )
+        _log.info("%s: python route, since params hold %s", self.library, reason)
+        return "python"
 
     @property
     def native(self) -> native.Native | None:
@@ -212,6 +272,40 @@ class LibraryObjective(Objective):
                     "argument of fit: rounds, validation or early_stopping."
                 )
         return given
+
+    def require_known(self, who: str, name: str, params: Mapping[str, Any]) -> None:
+        """Raise for a parameter that the library does not have: some libraries pass over misspelt ones in silence."""
+        known = self._known_params()
+        for key, value in params.items():
+            if key not in known and not self._takes(key, value):
+                near = nearest(str(key), sorted(known.difference(self.settled)))
+                advice = "See its documentation." if near is None else f"Did you mean {near!r}?"
+                raise ValueError(f"{who}: {name} must be parameters of {self.library}, got {key!r}. {advice}")
+
+    def _known_params(self) -> frozenset[str]:
+        """The names of the library's parameters, aliases included."""
+        raise NotImplementedError
+
+    def _takes(self, name: str, value: Any) -> bool:
+        """Whether the library takes a parameter that it does not list."""
+        return False
+
+    def importances(self, booster: Any, rounds: int | None = None) -> np.ndarray:
+        """How much each feature gained, over all splits of a booster that this objective has trained.
+
+        Parameters
+        ----------
+        booster : object
+            The library's own.
+        rounds : int, optional
+            How many rounds to look at; all by default.
+
+        Returns
+        -------
+        array of shape (features,)
+            Numbers >= 0, in the library's units.
+        """
+        raise NotImplementedError
 
     def _derivatives(
         self, rows: Rows, scores: np.ndarray, start: Start, out: tuple[np.ndarray, np.ndarray] | None = None

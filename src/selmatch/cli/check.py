@@ -35,13 +35,27 @@ def check(
     looked_at = potential(source, scaling, classes, gamma, check=False)
     certificate = certify.convex(looked_at, domain)
     verdict = type(certificate).__name__
+    accepted = None if certificate or domain is not None else _accepted(looked_at)
     if as_json:
-        emit({"of": repr(looked_at), **certificate_document(certificate)})
+        document = {"of": repr(looked_at), **certificate_document(certificate)}
+        emit(document if accepted is None else {**document, "accepted": certificate_document(accepted)})
     else:
         text = Text(str(certificate))
         text.stylize(STYLES[verdict], 0, len(verdict))
         show(text)
+        if accepted is not None:
+            show(f"A loss of it is accepted all the same. {accepted}")
     raise typer.Exit(EXIT_CODES[verdict])
+
+
+def _accepted(potential: Any) -> Any:
+    """What a loss looks at when it is made, where that is less than the whole domain and suffices."""
+    from selmatch.losses import MatchingLoss
+
+    try:
+        return MatchingLoss(potential).certificate
+    except ValueError:
+        return None
 
 
 def certificate_document(certificate: Any) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,13 +19,18 @@ from selmatch.cli.output import Interrupted, emit, say, show
 from selmatch.cli.progress import Bar
 from selmatch.cli.table import show_comparison
 from selmatch.cli.words import listed
-from selmatch.comparison.question import MODELS, SCALES
+from selmatch.comparison.question import MODELS, ROLES, SCALES
 from selmatch.design import WORDS
 
-#: the folder of finished fits inside the folder of the report
-JOURNAL = "selmatch-journal"
+#: what a report consists of, and its numbers among them
+NUMBERS = "comparison.json"
+FILES = ("report.html", NUMBERS, "loss.toml")
+#: two reports that differ in one of these answer different questions; the others are the effort that was made
+SUBJECT = (*ROLES, "drop", "wish", "scale", "model")
 
-
+THREADS_HELP = (
+    "Of everything that runs in parallel; by default 1 for small data, else one for each processor, at most 8."
+)
 AT_HELP = "The k of precision and NDCG; by default 10 for lists, else as many as there are rows in the region."
 COLUMNS, EFFORT, REPORT = "Columns", "Models and effort", "Report"
 
@@ -77,6 +84,9 @@ def compare(
     model: Model = "lightgbm",
     split: Annotated[str | None, _column("--split", "Column that says train, valid or test.")] = None,
     group: Annotated[str | None, _column("--group", "Column with the group or query of a row.")] = None,
+    cluster: Annotated[
+        str | None, _column("--cluster", "Column with what groups lie in, such as the person of a list.")
+    ] = None,
     time: Annotated[str | None, _column("--time", "Column with the time: train on the past.")] = None,
     weights: Annotated[str | None, _column("--weights", "Column with the weight of a row.")] = None,
     drop: Annotated[list[str] | None, _column("--drop", "Column that is no feature; repeat it.")] = None,
@@ -88,9 +98,10 @@ def compare(
     resamples: Annotated[int, _number("--resamples", "Resamples of the bootstrap.", least=20)] = 1000,
     at: Annotated[int | None, _number("--at", AT_HELP)] = None,
     seed: Annotated[int, _number("--seed", "Of everything that draws.", least=0)] = 0,
-    threads: Annotated[int | None, _number("--threads", "Of everything that runs in parallel.")] = None,
+    threads: Annotated[int | None, _number("--threads", THREADS_HELP)] = None,
     out: Out = Path("selmatch-report"),
     as_json: Annotated[bool, _flag("--json", JSON_HELP)] = False,
+    force: Annotated[bool, _flag("--force", "Replace a report about another question in the same folder.")] = False,
     fresh: Annotated[bool, _flag("--fresh", "Forget what an earlier run has finished.")] = False,
     quiet: Annotated[bool, _flag("--quiet", "No progress, no messages.")] = False,
 ) -> None:
@@ -107,22 +118,23 @@ def compare(
     require_file(data, TABLES)
     if loss is not None:
         require_file(loss, SPECS)
-    journal = _journal(out, fresh)
+    said: dict[str, Any] = dict(
+        target=target, focus=None if between or loss else focus or "high", top=top, strength=strength, between=between,
+        regions=None, cap=cap, loss=loss, scale=scale, model=model, split=split, group=group, cluster=cluster,
+        time=time, weights=weights, drop=tuple(drop or ()), losses=listed([losses]) if losses else None, splits=splits,
+        settings=settings, rounds=rounds, rows=rows, resamples=resamples, at=at, seed=seed, threads=threads,
+    )  # fmt: skip
+    _prepare(out, fresh)
+    earlier = None if force else _require_same_question(out, data, said)
     bar = Bar(quiet)
     try:
         # a library that prints must not spoil the result
         with bar, contextlib.redirect_stdout(sys.stderr):
-            comparison = selmatch.compare(
-                data, target=target, focus=None if between or loss else focus or "high", top=top, strength=strength,
-                between=between, cap=cap, loss=loss, scale=scale, model=model, split=split, group=group, time=time,
-                weights=weights, drop=tuple(drop or ()), losses=listed([losses]) if losses else None, splits=splits,
-                settings=settings, rounds=rounds, rows=rows, resamples=resamples, at=at, seed=seed, threads=threads,
-                folder=journal, progress=bar.update,
-            )  # fmt: skip
+            comparison = selmatch.compare(data, **said, folder=out, progress=bar.update)
             bar.say("writing the report")
             out.mkdir(parents=True, exist_ok=True)
             report = comparison.to_html(out / "report.html")
-            comparison.to_json(out / "comparison.json")
+            comparison.to_json(out / NUMBERS)
             comparison.loss.save(out / "loss.toml")
     except KeyboardInterrupt:
         finished = f"after {bar.done} of {bar.total} fits" if bar.total else "before the first fit"
@@ -133,14 +145,57 @@ def compare(
     show_comparison(comparison)
     show(f"Report: {report}")
     if not quiet:
-        say(f"Numbers: {out / 'comparison.json'}, loss: {out / 'loss.toml'}.", style="dim")
+        say(f"Numbers: {out / NUMBERS}, loss: {out / 'loss.toml'}.", style="dim")
+        if earlier not in (None, comparison.data.fingerprint):
+            say(f"They replace a report about other rows of {comparison.data.name}.", style="dim")
 
 
-def _journal(out: Path, fresh: bool) -> Path:
-    """The folder of finished fits, emptied on request."""
+def _prepare(out: Path, fresh: bool) -> None:
+    """See that the folder of the report can be one, without finished fits on request."""
+    from selmatch.comparison.journal import JOURNAL
+
     if out.exists() and not out.is_dir():
         raise NotADirectoryError(f"compare: --out must be a folder, got the file {out}.")
-    journal = out / JOURNAL
-    if fresh and journal.is_dir():
-        shutil.rmtree(journal)
-    return journal
+    if fresh and (out / JOURNAL).is_dir():
+        shutil.rmtree(out / JOURNAL)
+
+
+def _require_same_question(out: Path, data: Path, said: Mapping[str, Any]) -> str | None:
+    """The fingerprint of the rows of the report that lies there, which must answer the same question."""
+    found = [name for name in FILES if (out / name).exists()]
+    if not found:
+        return None
+    remedy = "Choose another --out, or add --force to replace it."
+    try:
+        kept = json.loads((out / NUMBERS).read_text(encoding="utf-8"))
+        earlier, name, fingerprint = kept["question"], kept["data"]["name"], kept["data"]["fingerprint"]
+        before = {part: earlier.get(part) for part in SUBJECT} | {"data": name}
+        if not earlier["wish"]:
+            before["loss"] = kept["loss"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise FileExistsError(
+            f"compare: --out must be a folder for a report, got {out}, whose {found[0]} belongs to no report that "
+            f"can be read. {remedy}"
+        ) from None
+    now = _subject(data, said)
+    others = [part for part in {**now, **before} if now.get(part) != before.get(part)]
+    if others:
+        raise FileExistsError(
+            f"compare: --out must be free for this question, got {out} with a report about {earlier['target']} of "
+            f"{name}, which has another {' and another '.join(others)}. {remedy}"
+        )
+    return fingerprint
+
+
+def _subject(data: Path, said: Mapping[str, Any]) -> dict[str, Any]:
+    """What is asked, as a report has it in its numbers."""
+    from selmatch import spec
+    from selmatch.comparison import question_of
+    from selmatch.comparison.result import plain
+    from selmatch.losses import loss_of
+
+    question = plain(question_of(said))
+    now = {part: question[part] for part in SUBJECT} | {"data": data.name}
+    if said["loss"] is not None:
+        now["loss"] = json.loads(spec.dumps(loss_of("compare", spec.load(said["loss"])), "json"))
+    return now

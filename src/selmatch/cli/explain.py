@@ -37,7 +37,9 @@ def explanation_document(explanation: Any) -> dict[str, Any]:
     return {
         "of": repr(explanation.loss),
         **{name: getattr(explanation, name) for name in kept},
+        "narrow": [vars(region) for region in explanation.narrow],
         "finite": {"single": single, "double": double},
         "convex": certificate_document(explanation.certificate),
+        "accepted": None if explanation.accepted is None else certificate_document(explanation.accepted),
         "words": str(explanation),
     }

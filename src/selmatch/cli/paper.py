@@ -15,9 +15,14 @@ from selmatch.cli.output import emit, messages, plain, results, say, show
 from selmatch.cli.table import PLAIN
 from selmatch.cli.words import listed, require
 
-STYLES = {"holds": "green", "holds under a condition": "yellow", "erratum": "magenta"}
+STYLES = {
+    "holds": "green", "holds under a condition": "yellow", "holds with a remark": "yellow", "wording": "cyan",
+    "repeated": "cyan", "erratum": "magenta",
+}  # fmt: skip
 #: what the words beside a claim are
-LABELS = {"holds under a condition": "Condition", "erratum": "Instead"}
+LABELS = {
+    "holds under a condition": "Condition", "holds with a remark": "Remark", "wording": "Meant", "erratum": "Instead",
+}  # fmt: skip
 FOLDER = Path("selmatch-paper")
 
 

@@ -41,8 +41,9 @@ def show_comparison(comparison: Any) -> None:
     used = f"{data.used:,} rows" if data.used == data.rows else f"{data.used:,} of {data.rows:,} rows"
     console.print(Text(f"{question.target} of {data.name}: {used}, {question.model}", style="bold"))
     console.print(Text("\n".join(wrapped(cost_sentence(comparison), width=console.width))))
-    for note in data.notes:
-        console.print(Text(f"Note: {note}", style="yellow"))
+    for note in sorted(data.notes, key=lambda note: note not in data.warnings):  # what nobody may miss comes first
+        loud = note in data.warnings
+        console.print(Text(note if loud else f"Note: {note}", style="bold red" if loud else "yellow"))
     for kind, block in groupby(rows(comparison), key=lambda row: row.measure.kind):
         console.print()
         console.print(Text(KINDS.get(kind, kind), style="bold"))

@@ -6,12 +6,12 @@ import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from selmatch.comparison.question import MODELS, SCALES, Question
+from selmatch.comparison.question import MODELS, ROLES, SCALES, Question
 from selmatch.comparison.result import SELECTIVE, Comparison, Data
 from selmatch.parameters import number
 
@@ -33,6 +33,7 @@ def compare(
     model: str = "lightgbm",
     split: str | None = None,
     group: str | None = None,
+    cluster: str | None = None,
     time: str | None = None,
     weights: str | None = None,
     drop: str | Sequence[str] = (),
@@ -81,7 +82,10 @@ def compare(
     split : str, optional
         A column that says train, valid or test.
     group : str, optional
-        A column of groups, such as queries or users, which stay together; measures of ranking are added.
+        A column of groups, such as queries or lists, which stay together; measures of ranking are added.
+    cluster : str, optional
+        A column of larger groups around them, such as the person who was shown several lists: splits and intervals
+        keep whole persons together, while measures of ranking look at each list. It can be given without ``group``.
     time : str, optional
         A column of times: models learn from the past and are tested on what came later.
     weights : str, optional
@@ -105,7 +109,8 @@ def compare(
         Of all that draws or runs in parallel; the same give the same numbers. By default one thread for small data,
         which is quickest, else as many as there are processors, at most 8.
     folder : path, optional
-        Where to keep finished fits: a run that was stopped continues from there, and nothing is computed twice.
+        Where to keep finished fits: a run that was stopped continues from there, and nothing is computed twice. The
+        command line goes on from the same folder, given as ``--out``.
     progress : callable, optional
         Called as ``progress(done, total, words)`` after each fit.
 
@@ -126,32 +131,35 @@ def compare(
     >>> found.data.used, found.region.rows
     (200, 20)
     """
+    said = {name: value for name, value in locals().items() if name not in ("data", "folder", "progress")}
+    return _compared(data, question_of(said), loss, float(top), folder, progress)
+
+
+def question_of(said: Mapping[str, Any]) -> Question:
+    """The question that the options of :func:`compare` ask, checked; all of them must be there."""
+    wish = _wish(*(said[name] for name in ("loss", "focus", "top", "strength", "between", "regions", "cap")))
     question = Question(
-        target=str(target),
-        wish=_wish(loss, focus, top, strength, between, regions, cap),
-        scale=_word("scale", scale, SCALES),
-        model=_word("model", model, MODELS),
-        losses=_names(losses),
-        splits=_whole("splits", splits) if split is None else 1,
-        settings=_whole("settings", settings),
-        rounds=_whole("rounds", rounds),
-        rows=_whole("rows", rows),
-        resamples=_whole("resamples", resamples, least=_FEWEST_RESAMPLES),
-        top=0 if at is None else _whole("at", at),
-        seed=_whole("seed", seed, least=0),
-        threads=0 if threads is None else _whole("threads", threads),
-        split=split,
-        group=group,
-        time=time,
-        weights=weights,
-        drop=_columns(drop),
+        target=str(said["target"]),
+        wish=wish,
+        scale=_word("scale", said["scale"], SCALES),
+        model=_word("model", said["model"], MODELS),
+        losses=_names(said["losses"]),
+        splits=_whole("splits", said["splits"]) if said["split"] is None else 1,
+        settings=_whole("settings", said["settings"]),
+        rounds=_whole("rounds", said["rounds"]),
+        rows=_whole("rows", said["rows"]),
+        resamples=_whole("resamples", said["resamples"], least=_FEWEST_RESAMPLES),
+        top=0 if said["at"] is None else _whole("at", said["at"]),
+        seed=_whole("seed", said["seed"], least=0),
+        threads=0 if said["threads"] is None else _whole("threads", said["threads"]),
+        **{role: said[role] for role in ROLES if role != "target"},
+        drop=_columns(said["drop"]),
     )
-    if split is not None and time is not None:
+    if question.split is not None and question.time is not None:
         raise TypeError("compare: only one of split and time must be given, got both.")
-    share = number("compare", "top", top, above=0.0)
-    if share >= 1.0:
-        raise ValueError(f"compare: top must be < 1, a share of the rows, got {share:g}.")
-    return _compared(data, question, loss, share, folder, progress)
+    if number("compare", "top", said["top"], above=0.0) >= 1.0:
+        raise ValueError(f"compare: top must be < 1, a share of the rows, got {said['top']:g}.")
+    return question
 
 
 def features(
@@ -160,6 +168,7 @@ def features(
     target: str,
     split: str | None = None,
     group: str | None = None,
+    cluster: str | None = None,
     time: str | None = None,
     weights: str | None = None,
     drop: str | Sequence[str] = (),
@@ -167,13 +176,13 @@ def features(
     """The rows of a table as :func:`compare` sees them, to train what it advises.
 
     Text that reads as numbers or dates is read so, columns that say nothing are left out, and so are rows without a
-    target, a weight, or a value in the columns of the split, the group and the time.
+    target, a weight, or a value in the columns of the split, the group, the cluster and the time.
 
     Parameters
     ----------
     data : path, or frame of pandas or polars
         As for :func:`compare`, but no rows are sampled.
-    target, split, group, time, weights, drop : str
+    target, split, group, cluster, time, weights, drop : str
         Columns, as for :func:`compare`.
 
     Returns
@@ -198,7 +207,7 @@ def features(
 
     asked = Question(
         target=str(target), wish={}, rows=sys.maxsize, split=split, group=group, time=time, weights=weights,
-        drop=_columns(drop),
+        drop=_columns(drop), cluster=cluster,
     )  # fmt: skip
     rows = tables.prepare(data, asked)
     return rows.frame(), rows.target, np.ones(len(rows)) if rows.weights is None else rows.weights

@@ -20,6 +20,7 @@ from selmatch.comparison.tables import Rows
 from selmatch.curve import Curve
 from selmatch.design import focus, place
 from selmatch.losses import MatchingLoss, loss_of
+from selmatch.words import readable
 
 
 def designed(wish: Mapping[str, Any], rows: Rows) -> MatchingLoss:
@@ -113,7 +114,7 @@ def notes_of(wish: Mapping[str, Any], loss: MatchingLoss, region: Region, rows: 
     most = counts.argmax()
     if counts[most] == 1:
         return [f"{note}."]
-    note += f": many rows ({counts[most]:,}) share the score {scores[most]:.4g}."
+    note += f": many rows ({counts[most]:,}) share the score {readable(scores[most])}."
     beyond = {"high": rows.scores > scores[most], "low": rows.scores < scores[most]}.get(wish.get("word", ""))
     if beyond is None:
         return [f"{note} between=(low, high) says exactly what you mean."]

@@ -1,9 +1,9 @@
 """Every measure for every contender, with intervals from paired resamples of the tested rows.
 
 Each measure is a function of how often each row is there. All rows once give the value, the rows of a split the value
-in that split, and draws with replacement (of whole groups where there are groups) the intervals. Columns of such counts
-go through all contenders at once, so that they are compared on the same rows. Measures of order are taken within each
-split, and averaged.
+in that split, and draws with replacement (of whole clusters or groups where there are any) the intervals. Columns of
+such counts go through all contenders at once, so that they are compared on the same rows. Measures of order are taken
+within each split, and averaged.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def scores(
 
 
 def draws(tested: Tested, resamples: int, seed: int) -> Iterator[np.ndarray]:
-    """How often each row is there in each resample, in blocks of columns; groups stay whole."""
-    units, unit = np.unique(tested.rows if tested.group is None else tested.group, return_inverse=True)
+    """How often each row is there in each resample, in blocks of columns; clusters, or else groups, stay whole."""
+    units, unit = np.unique(tested.units, return_inverse=True)
     random = np.random.default_rng(seed)
     most = min(128, max(1, _BLOCK // max(1, len(unit))))
     for first in range(0, resamples, most):

@@ -21,6 +21,8 @@ import selmatch
 
 _log = logging.getLogger("selmatch.comparison")
 
+#: the folder of finished fits inside the folder of a report
+JOURNAL = "selmatch-journal"
 #: raise it when fits change their meaning
 _SCHEMA = 3
 
@@ -69,6 +71,12 @@ def _version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:  # XGBoost comes under two names
         return "unknown"
+
+
+def home(folder: str | os.PathLike[str], name: str) -> Path:
+    """Where a run keeps its fits: in a folder of their own beside the report; where it has begun without, there."""
+    folder = Path(folder)
+    return folder if (folder / name).is_dir() else folder / JOURNAL
 
 
 class Journal:

@@ -13,6 +13,7 @@ from selmatch.comparison.question import Question
 from selmatch.comparison.ranking_measures import LIST_MEASURES, Lists
 from selmatch.comparison.result import Comparison, Measure, Region, Tested
 from selmatch.losses import MatchingLoss
+from selmatch.words import readable
 
 #: headings of the blocks of the table
 KINDS = {
@@ -25,8 +26,8 @@ KINDS = {
 }
 #: what intervals say, and what they do not
 INTERVALS = (
-    "Intervals hold 95 % of resamples of the tested rows (whole groups where there are groups), the same for all. They "
-    "say how much depends on which rows were tested, not on chance in training: for that, compare the splits."
+    "Intervals hold 95 % of resamples of the tested rows (whole clusters or groups where there are any), the same for "
+    "all. They say how much depends on which rows were tested, not on chance in training: for that, compare the splits."
 )
 #: by focus word: what it is to take a row for one of the region
 _FALSE = {"high": "false-high rate", "low": "false-low rate"}
@@ -43,7 +44,7 @@ def cost_sentence(comparison: Comparison) -> str:
     """
     asked = "what you asked for" if comparison.question.wish else "the mean of the loss that you gave"
     times = _times(comparison)
-    weigh = f"weigh {times:.3g} times as much as" if math.isfinite(times) else "weigh more than"
+    weigh = f"weigh {readable(times, 3)} times as much as" if math.isfinite(times) else "weigh more than"
     return (
         f"Cost: {asked}. Mistakes in the region, {comparison.region.words}, {weigh} elsewhere, on average over your "
         f"rows.{_share_sentence(comparison)}"

@@ -7,6 +7,8 @@ from typing import Any
 
 #: what may learn
 MODELS = ("lightgbm", "xgboost", "linear")
+#: parts of a question that name a column each
+ROLES = ("target", "split", "group", "cluster", "time", "weights")
 #: what the scores are, of the target
 SCALES = ("target", "log")
 
@@ -44,6 +46,8 @@ class Question:
         Columns with a given split, with the group of a row, with its time, with its weight.
     drop : tuple of str
         Columns that are no features.
+    cluster : str or None
+        A column of larger groups, such as the person of a list: splits and resamples keep them whole.
     """
 
     target: str
@@ -64,3 +68,4 @@ class Question:
     time: str | None = None
     weights: str | None = None
     drop: tuple[str, ...] = ()
+    cluster: str | None = None

@@ -8,6 +8,7 @@ from typing import Any
 
 from selmatch.comparison.contenders import Recipe, complexity, most_frequent
 from selmatch.comparison.fitting import offset_of
+from selmatch.comparison.question import ROLES
 from selmatch.comparison.result import SELECTIVE, Contender
 from selmatch.comparison.running import Run
 from selmatch.comparison.scales import UNCHANGED, Labels
@@ -73,7 +74,7 @@ def _table(run: Run) -> Iterator[str]:
     """Rows that have a target, scores, and features as models take them."""
     rows, question = run.rows, run.question
     name = rows.name if rows.name != "data frame" else "data.csv"
-    roles = {role: getattr(question, role) for role in ("target", "split", "group", "time", "weights", "drop")}
+    roles = {role: getattr(question, role) for role in (*ROLES, "drop")}
     said = "".join(f", {role}={list(v) if role == 'drop' else v!r}" for role, v in roles.items() if v)
     yield 'loss = sm.load("loss.toml")'
     yield "# all usable rows, with features as in the comparison"

@@ -16,7 +16,10 @@ import numpy as np
 from selmatch import spec
 from selmatch.comparison.question import Question
 from selmatch.losses import MatchingLoss
+from selmatch.words import readable
 
+#: how a note begins that readers must not miss
+WARNING = "WARNING: "
 #: name of the contender whose loss was designed
 SELECTIVE = "selective"
 #: name of the control that adds a constant to the predictions of squared error
@@ -87,7 +90,7 @@ class Estimate:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        return f"{readable(self.value)} [{readable(self.low)}, {readable(self.high)}]"
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,12 @@ class Tested:
     rows: np.ndarray
     group: np.ndarray | None = None
     weights: np.ndarray | None = None
+    cluster: np.ndarray | None = None
+
+    @property
+    def units(self) -> np.ndarray:
+        """What is drawn again in a resample: clusters, or else groups, or else rows."""
+        return next(found for found in (self.cluster, self.group, self.rows) if found is not None)
 
 
 @dataclass(frozen=True)
@@ -188,6 +197,11 @@ class Data:
     features: tuple[str, ...]
     notes: tuple[str, ...]
     fingerprint: str
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The notes that readers must not miss."""
+        return tuple(note for note in self.notes if note.startswith(WARNING))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 from selmatch import spec
 from selmatch.comparison import fitting
 from selmatch.comparison.contenders import Recipe, control, recipes_of
-from selmatch.comparison.journal import Journal, Outcome, digest, fingerprint
+from selmatch.comparison.journal import Journal, Outcome, digest, fingerprint, home
 from selmatch.comparison.question import Question
 from selmatch.comparison.result import CONTROL, Contender, Region, Tested
 from selmatch.comparison.splits import Split, splits_of
@@ -64,9 +64,11 @@ class Run:
     @functools.cached_property
     def journal(self) -> Journal:
         asked = {k: v for k, v in dataclasses.asdict(self.question).items() if k not in _NOT_ASKED_OF_FITS}
+        if self.question.cluster is None:  # as before there were clusters, so that fits of then are found
+            del asked["cluster"]
         aim = [spec.dumps(self.loss, "json"), self.region.pieces]
         name = fingerprint(self.rows.fingerprint(), {**asked, "aim": aim}, fitting.packages(self.question.model))
-        return Journal(self.folder, name)
+        return Journal(None if self.folder is None else home(self.folder, name), name)
 
     def settings(self, recipe: Recipe) -> tuple[dict[str, Any], ...]:
         """The settings of a contender: the same number for each."""
@@ -91,6 +93,7 @@ class Run:
             rows=self.rows.places[rows],
             group=None if self.rows.group is None else self.rows.group[rows],
             weights=None if self.rows.weights is None else self.rows.weights[rows],
+            cluster=None if self.rows.cluster is None else self.rows.cluster[rows],
         )
         return tested, tuple(contenders)
 

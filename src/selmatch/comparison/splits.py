@@ -8,6 +8,7 @@ import numpy as np
 
 from selmatch.comparison.question import Question
 from selmatch.comparison.reading import WHO
+from selmatch.comparison.result import WARNING
 from selmatch.comparison.tables import Rows
 
 #: the share of training rows that validate where nothing else is given
@@ -45,8 +46,8 @@ class Split:
 def splits_of(rows: Rows, question: Question) -> tuple[Split, ...]:
     """The splits that a question asks for.
 
-    By default folds of equal size: each row is tested exactly once, and the next fold validates. Whole groups stay
-    together. With times the past trains, the next block validates, and the one after that is tested.
+    By default folds of equal size: each row is tested exactly once, and the next fold validates. Whole clusters, or
+    else groups, stay together. With times the past trains, the next block validates, and the one after that is tested.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ def splits_of(rows: Rows, question: Question) -> tuple[Split, ...]:
     for split in made:
         for part, found in zip(("train", "validate", "test"), split.parts, strict=True):
             if not len(found):
-                remedy = "Ask for fewer splits." if rows.group is None else "More groups are needed: each stays whole."
+                remedy = "Ask for fewer splits." if rows.units is None else "More groups are needed: each stays whole."
                 raise ValueError(f"{WHO}: every split must have rows to {part}, got none. {remedy}")
     if rows.group is None:
         return tuple(made)
@@ -80,11 +81,11 @@ def notes_of(rows: Rows, splits: tuple[Split, ...]) -> list[str]:
             f"Groups last longer than the blocks of time: {late:,} times a row was left out of training or validation, "
             "since it happened after the next block had begun (summed over the splits)."
         )
-    if rows.group is not None and rows.split is not None:
-        homes = np.concatenate([np.unique(rows.group[part]) for part in splits[0].parts])
+    if rows.units is not None and rows.split is not None:
+        homes = np.concatenate([np.unique(rows.units[part]) for part in splits[0].parts])
         if crossing := int((np.bincount(homes) > 1).sum()):
             notes.append(
-                f"WARNING: {crossing:,} of {len(np.unique(homes)):,} groups have rows in several parts of the given "
+                f"{WARNING}{crossing:,} of {len(np.unique(homes)):,} groups have rows in several parts of the given "
                 "split. What is learnt about a group helps to predict the rest of it, so results look better than on "
                 "new groups; leave split out to keep groups whole."
             )
@@ -104,10 +105,10 @@ def _grouped(split: Split, group: np.ndarray) -> Split:
 
 def _folded(rows: Rows, count: int, random: np.random.Generator) -> list[Split]:
     folds = count if count > 1 else _FOLDS_OF_ONE
-    if rows.group is not None:
-        groups = int(rows.group.max()) + 1
+    if rows.units is not None:
+        groups = int(rows.units.max()) + 1
         folds = folds if count > 1 else max(_FEWEST_FOLDS, min(folds, groups))
-        _require_groups(groups, folds, count)
+        _require_groups(groups, folds, count, "group" if rows.cluster is None else "cluster")
     fold = _folds(rows, folds, random)
     made = []
     for i in range(count):
@@ -122,33 +123,33 @@ def _folded(rows: Rows, count: int, random: np.random.Generator) -> list[Split]:
 
 def _folds(rows: Rows, folds: int, random: np.random.Generator) -> np.ndarray:
     """The fold of each row."""
-    if rows.group is None:
+    if rows.units is None:
         return random.permutation(np.arange(len(rows)) % folds)
-    sizes = np.bincount(rows.group)
+    sizes = np.bincount(rows.units)
     filled, home = np.zeros(folds), np.empty(len(sizes), dtype=int)
     order = random.permutation(len(sizes))
     for group in order[np.argsort(-sizes[order], kind="stable")]:  # the largest first, each into the emptiest fold
         home[group] = np.argmin(filled)
         filled[home[group]] += sizes[group]
-    return home[rows.group]
+    return home[rows.units]
 
 
-def _require_groups(groups: int, folds: int, count: int) -> None:
-    """Groups enough to train, validate and test on; two folds must each be divided once more."""
+def _require_groups(groups: int, folds: int, count: int, what: str) -> None:
+    """Groups, or clusters, enough to train, validate and test on; two folds must each be divided once more."""
     least = 4 if folds == 2 else folds
     if groups < least:
-        remedy = f"More groups are needed, {least} or more"
+        remedy = f"More {what}s are needed, {least} or more"
         if groups >= _FEWEST_FOLDS:
             remedy += f"; or ask for {groups} splits"
         asked = f"{count} split{'s' if count > 1 else ''}"
         raise ValueError(
-            f"{WHO}: group must have at least {least} groups for {asked}, got {groups} groups and {asked}. {remedy}."
+            f"{WHO}: {what} must have at least {least} {what}s for {asked}, got {groups} {what}s and {asked}. {remedy}."
         )
 
 
 def _held_out(rows: Rows, among: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """Some of the rows, or of their groups, to validate on."""
-    unit = np.arange(len(rows)) if rows.group is None else rows.group
+    unit = np.arange(len(rows)) if rows.units is None else rows.units
     units = random.permutation(np.unique(unit[among]))
     return among & np.isin(unit, units[: max(1, round(_HELD_OUT * len(units)))])
 
@@ -168,10 +169,10 @@ def _given(rows: Rows, random: np.random.Generator) -> Split:
 def _by_time(rows: Rows, count: int) -> list[Split]:
     """An expanding window over blocks of about equal size; rows of one time stay in one block."""
     time = np.asarray(rows.time)
-    if rows.group is not None:  # a group happens when its first row does
-        first = np.full(rows.group.max() + 1, np.inf)
-        np.minimum.at(first, rows.group, time)
-        time = first[rows.group]
+    if rows.units is not None:  # a group happens when its first row does
+        first = np.full(rows.units.max() + 1, np.inf)
+        np.minimum.at(first, rows.units, time)
+        time = first[rows.units]
     blocks = count + 2
     _, moment, sizes = np.unique(time, return_inverse=True, return_counts=True)
     middles = np.cumsum(sizes) - 0.5 * sizes
@@ -182,7 +183,7 @@ def _by_time(rows: Rows, count: int) -> list[Split]:
             "times, too unevenly spread. Ask for fewer splits."
         )
     made = [_split(block <= i, block == i + 1, block == i + 2) for i in range(count)]
-    return made if rows.group is None else [_without_the_future(split, np.asarray(rows.time)) for split in made]
+    return made if rows.units is None else [_without_the_future(split, np.asarray(rows.time)) for split in made]
 
 
 def _without_the_future(split: Split, time: np.ndarray) -> Split:

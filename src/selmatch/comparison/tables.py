@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,9 +12,11 @@ import numpy as np
 import pandas
 
 from selmatch.comparison import cells
-from selmatch.comparison.question import Question
+from selmatch.comparison.question import ROLES, Question
 from selmatch.comparison.reading import WHO, Source, listed, read
 from selmatch.comparison.scales import Scale, log_scale
+from selmatch.comparison.suspicions import suspicions
+from selmatch.words import readable
 
 #: fewer rows than this decide nothing
 FEWEST = 30
@@ -26,7 +28,6 @@ PARTS = {
     "test": "test", "testing": "test", "holdout": "test",
 }  # fmt: skip
 
-_LEAK = 0.9999
 #: share of all squared deviations that 1 % of the rows may carry without a word
 _HEAVY = 0.4
 
@@ -61,6 +62,8 @@ class Rows:
         What was done, in sentences.
     categories : tuple of (tuple of str or None)
         For each feature what its codes mean; None for numbers.
+    cluster : array of int or None
+        The cluster of each row, counted from 0: groups lie inside clusters.
     """
 
     name: str
@@ -78,9 +81,15 @@ class Rows:
     weights: np.ndarray | None
     notes: tuple[str, ...]
     categories: tuple[tuple[str, ...] | None, ...] = ()
+    cluster: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
+
+    @property
+    def units(self) -> np.ndarray | None:
+        """What splits and resamples keep whole: the cluster of each row, or else its group."""
+        return self.group if self.cluster is None else self.cluster
 
     @property
     def categorical(self) -> tuple[int, ...]:
@@ -98,7 +107,8 @@ class Rows:
     def fingerprint(self) -> str:
         """Of everything that models see."""
         digest = hashlib.sha256(json.dumps([self.names, self.kinds, self.scale.name, len(self)]).encode())
-        for array in (self.matrix, self.scores, self.split, self.group, self.time, self.weights):
+        clusters = () if self.cluster is None else (self.cluster,)
+        for array in (self.matrix, self.scores, self.split, self.group, self.time, self.weights, *clusters):
             kept = np.zeros(0) if array is None else np.ascontiguousarray(array)
             digest.update(f"{kept.dtype.str}{kept.shape}".encode())
             digest.update(kept.data if kept.size else b"")
@@ -124,15 +134,18 @@ def prepare(data: Any, question: Question) -> Rows:
     _require_rows(len(places), total)
     _require_variation(roles["target"], target[places])
     scale = _scale(question.scale, roles["target"], target[places], notes)
-    groups = _codes(source.column(roles["group"]).iloc[places]) if "group" in roles else None
-    kept = _sampled(len(places), question.rows, groups, question.seed)
+    group, cluster = _groups(source, roles, places)
+    units = group if cluster is None else cluster
+    kept = _sampled(len(places), question.rows, units, question.seed)
     if len(kept) < len(places):
-        what = "whole groups of rows" if groups is not None else "rows"
+        what = "rows" if units is None else f"whole {'groups' if cluster is None else 'clusters'} of rows"
         notes.append(
             f"{len(kept):,} of {len(places):,} usable rows were sampled ({what}, seed {question.seed}); "
             "allow more rows to use more."
         )
         places = places[kept]
+        group, cluster = _groups(source, roles, places)
+    notes += _notes_of_groups(source, roles, places, group)
     target = target[places]
     _require_variation(roles["target"], target)
     names, columns = _features(source, places, {*roles.values(), *_dropped(source, question.drop)}, notes)
@@ -140,16 +153,19 @@ def prepare(data: Any, question: Question) -> Rows:
     for i, column in enumerate(columns):
         matrix[:, i] = column.values
     scores = scale(target)
-    _warn_of_leaks(names, kinds, matrix, target, scores, notes)
+    time = None if usable.time is None else usable.time[places]
+    notes += suspicions(
+        names, kinds, matrix, target, scores, name_of_target=roles["target"], time=time, grouped=units is not None
+    )
     if question.scale == "target":
         _warn_of_tails(target, notes)
     return Rows(
         source.name, total, places, matrix, names, kinds, target, scores, scale,
         split=_parts(source.column(roles["split"]).iloc[places]) if "split" in roles else None,
-        group=_codes(source.column(roles["group"]).iloc[places]) if "group" in roles else None,
-        time=None if usable.time is None else usable.time[places],
+        group=group,
+        time=time,
         weights=None if weights is None else weights[places] / weights[places].mean(),
-        notes=tuple(notes), categories=tuple(column.categories for column in columns),
+        notes=tuple(notes), categories=tuple(column.categories for column in columns), cluster=cluster,
     )  # fmt: skip
 
 
@@ -158,7 +174,7 @@ def prepare(data: Any, question: Question) -> Rows:
 
 def _roles(source: Source, question: Question) -> dict[str, str]:
     """The columns that are no features, by what they are for."""
-    asked = {role: getattr(question, role) for role in ("target", "split", "group", "time", "weights")}
+    asked = {role: getattr(question, role) for role in ROLES}
     roles = {role: source.known(role, name) for role, name in asked.items() if name is not None}
     for role, name in roles.items():
         others = [other for other, taken in roles.items() if taken == name and other != role]
@@ -190,7 +206,7 @@ def _usable(source: Source, roles: dict[str, str], notes: list[str]) -> _Usable:
         notes.append(f"{missing:,} rows without a target were left out.")
     if infinite:
         notes.append(f"{infinite:,} rows with an infinite target were left out.")
-    for role in ("split", "group", "time"):
+    for role in ("split", "group", "cluster", "time"):
         if role in roles:
             present = source.column(roles[role]).notna().to_numpy()
             if role == "time":
@@ -223,6 +239,30 @@ def _weights(name: str, column: pandas.Series, notes: list[str]) -> np.ndarray:
             f"{first + 1:,}."
         )
     return found.values / (found.values.max(initial=0.0) or 1.0)
+
+
+def _groups(source: Source, roles: dict[str, str], places: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The group and the cluster of each row; groups of the same name in two clusters are two groups."""
+    codes = {role: _codes(source.column(roles[role]).iloc[places]) for role in ("group", "cluster") if role in roles}
+    group, cluster = codes.get("group"), codes.get("cluster")
+    if group is not None and cluster is not None:
+        group = pandas.factorize(cluster.astype(np.int64) * (int(group.max(initial=0)) + 1) + group)[0]
+    return group, cluster
+
+
+def _notes_of_groups(
+    source: Source, roles: dict[str, str], places: np.ndarray, group: np.ndarray | None
+) -> Iterator[str]:
+    """That groups were told apart by their clusters."""
+    if group is None or "cluster" not in roles:
+        return
+    names = _codes(source.column(roles["group"]).iloc[places])
+    more = len(np.unique(group)) - len(np.unique(names))
+    if more:
+        yield (
+            f"Groups of the same name in several clusters are told apart: {len(np.unique(names)):,} values of "
+            f"{roles['group']!r} are {len(np.unique(group)):,} groups."
+        )
 
 
 def _codes(column: pandas.Series) -> np.ndarray:
@@ -275,8 +315,8 @@ def _require_rows(usable: int, total: int) -> None:
 def _require_variation(name: str, target: np.ndarray) -> None:
     if target.min() == target.max():
         raise ValueError(
-            f"{WHO}: the target column {name!r} must vary, got {target[0]:g} in all {len(target):,} usable rows (one "
-            "class only). There is nothing to predict."
+            f"{WHO}: the target column {name!r} must vary, got {readable(target[0])} in all {len(target):,} usable "
+            "rows (one class only). There is nothing to predict."
         )
 
 
@@ -286,7 +326,7 @@ def _scale(name: str, column: str, target: np.ndarray, notes: list[str]) -> Scal
     found = log_scale(target)
     if found is None:
         raise ValueError(
-            f"{WHO}: the target column {column!r} must be >= 0 for scale='log', got {target.min():g}. "
+            f"{WHO}: the target column {column!r} must be >= 0 for scale='log', got {readable(target.min())}. "
             "Use scale='target'."
         )
     words = "log(target)" if found.name == "log" else "log(1 + target), since the target has zeros"
@@ -347,28 +387,6 @@ def _counts(name: str, column: pandas.Series) -> bool:
 def _is_split(column: pandas.Series) -> bool:
     words = set(column.dropna().map(lambda cell: str(cell).strip().lower()).unique())
     return {"train", "test"} <= {PARTS.get(word) for word in words} and words <= set(PARTS)
-
-
-def _warn_of_leaks(
-    names: tuple[str, ...], kinds: tuple[str, ...], matrix: np.ndarray, target: np.ndarray, scores: np.ndarray,
-    notes: list[str],
-) -> None:  # fmt: skip
-    for name, kind, column in zip(names, kinds, matrix.T, strict=True):
-        if kind != "category" and any(_correlation(column, y) > _LEAK for y in (target, scores)):
-            notes.append(
-                f"WARNING: column {name!r} is the target in other words (correlation above {_LEAK}). It is used, but "
-                "no comparison means anything with it; drop it unless it is known before the target is."
-            )
-
-
-def _correlation(x: np.ndarray, y: np.ndarray) -> float:
-    present = np.isfinite(x)
-    if present.sum() < 3:
-        return 0.0
-    with np.errstate(all="ignore"):
-        x, y = x[present] - x[present].mean(), y[present] - y[present].mean()
-        size = float(np.sqrt(x @ x) * np.sqrt(y @ y))
-        return abs(float(x @ y)) / size if 0.0 < size < np.inf else 0.0
 
 
 def _warn_of_tails(target: np.ndarray, notes: list[str]) -> None:

@@ -10,6 +10,7 @@ from statistics import median
 
 from selmatch.comparison.measures import INTERVALS, KINDS, cost_sentence
 from selmatch.comparison.result import Comparison, Contender, Estimate, Measure, Score
+from selmatch.words import readable
 
 _WIDTH = 100
 #: where there is nothing to measure
@@ -117,14 +118,8 @@ def shown(value: float, unit: str = "", scale: float = 0.0) -> str:
     """
     if math.isnan(value):
         return MISSING
-    if math.isinf(value):
-        return "infinite" if value > 0.0 else "-infinite"
     factor, digits, sign = (100.0, 3, " %") if unit == "share" else (1.0, 4, "")
-    size = factor * max(abs(value), scale)
-    places = digits - 1 - math.floor(math.log10(size)) if size > 0.0 else 0
-    if abs(places) > 9:
-        return f"{factor * value:.{digits}g}{sign}"
-    return f"{round(factor * value, places):z,.{max(0, places)}f}{sign}"
+    return readable(factor * value, digits, scale=factor * scale, padded=True) + sign * math.isfinite(value)
 
 
 def _size(estimate: Estimate) -> float:
@@ -149,6 +144,8 @@ def text(comparison: Comparison) -> str:
     model = f"{comparison.question.model}, {len(comparison.contenders)} contenders"
     used = f"{data.used:,} rows" if data.used == data.rows else f"{data.used:,} of {data.rows:,} rows"
     lines = [f"{comparison.question.target} of {data.name}: {used}, {model}", *wrapped(cost_sentence(comparison)), ""]
+    for warning in data.warnings:
+        lines += [*wrapped(warning), ""]
     lines += [*wrapped(verdict.headline), ""]
     for sentence in verdict.sentences:
         lines += wrapped(sentence, "- ")

@@ -18,7 +18,7 @@ from torch.fx.experimental.symbolic_shapes import guard_scalar
 from selmatch import functions
 from selmatch.arrays import pytrees
 from selmatch.arrays.autocast import full_precision, has_autocast
-from selmatch.batch import prepare_untouched
+from selmatch.batch import mask_of_rows, prepare_untouched
 from selmatch.composite import CompositeSoftmax
 from selmatch.kernels import operators
 from selmatch.kernels.gpu.emission import parameters
@@ -80,7 +80,7 @@ def linear_matching_loss(
     bias, teacher_bias : tensor, optional
         Of the heads, [classes].
     where : boolean tensor, optional
-        Which rows count: of the shape of hidden without its last axis. The others may hold anything.
+        Which rows count: of the shape of hidden without its last axis, or with 1 there. The others may hold anything.
     weights : tensor, optional
         Not negative, of the rows.
     reduction : {"mean", "sum"}, optional
@@ -112,6 +112,7 @@ def linear_matching_loss(
     """
     student, teacher = _Head(hidden, weight, bias), _Head(teacher_hidden, teacher_weight, teacher_bias)
     _require_heads(student, teacher)
+    where = mask_of_rows(where, hidden.shape[:-1]) if isinstance(where, torch.Tensor) else where
     _require_rows(hidden.shape[:-1], where, weights, num_items, chunk)
     wanted = _wanted(loss, reduction, canonicalise, kernels)
     _require_loss(wanted, weight.shape[0])
@@ -341,7 +342,7 @@ def _kernel_of(wanted: _Wanted, student: _Head, teacher: _Head) -> _Kernel | Non
 def _parts(value: Any) -> Any:
     """A potential as types and constants: of objects, code that is being compiled cannot make arguments."""
     if dataclasses.is_dataclass(value):
-        return type(value), *(_parts(getattr(value, field.name)) for field in dataclasses.fields(value))
+        return type(value), *((name, _parts(part)) for name, part in pytrees.attributes(value).items())
     if isinstance(value, tuple):
         return tuple, *map(_parts, value)
     # compiled code takes numbers that have changed for variables
@@ -353,10 +354,9 @@ def _whole(parts: Any) -> Any:
     if not isinstance(parts, tuple):
         return parts
     kind, *values = parts
-    values = tuple(map(_whole, values))
     if kind is tuple:
-        return values
-    return pytrees.rebuild(kind, (tuple(field.name for field in dataclasses.fields(kind)), ()), values)
+        return tuple(map(_whole, values))
+    return pytrees.rebuild(kind, ((), [(name, _whole(part)) for name, part in values]), ())
 
 
 # compiled code takes what they return for a constant of the loss

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-#: what a check may find
-HOLDS, CONDITION, ERRATUM = "holds", "holds under a condition", "erratum"
+#: what a check may find; a statement that is made twice is counted once
+HOLDS, CONDITION, REMARK, WORDING, REPEATED, ERRATUM = (
+    "holds", "holds under a condition", "holds with a remark", "wording", "repeated", "erratum",
+)  # fmt: skip
 #: the place of statements that we found on the way
 OURS = "not in the paper"
 
@@ -83,10 +85,11 @@ class Claim:
         The section, equation or figure of the paper, or "not in the paper".
     claim : str
         The statement, in our words.
-    verdict : {"holds", "holds under a condition", "erratum"}
-        What the check confirms.
+    verdict : {"holds", "holds under a condition", "holds with a remark", "wording", "repeated", "erratum"}
+        What the check confirms: "wording" is a typo or a word that may mislead, "repeated" an erratum that another
+        entry has already.
     condition : str
-        The condition, or for an erratum the correct statement; empty if it holds.
+        The condition or the remark; for an erratum the correct statement; empty if it holds.
     check : callable
         Computes the evidence with the public functions of selmatch.
     """

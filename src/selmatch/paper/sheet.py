@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from selmatch.paper.records import CONDITION, ERRATUM, HOLDS, OURS, Claim, Evidence
+from selmatch.paper.records import CONDITION, ERRATUM, HOLDS, OURS, REMARK, REPEATED, WORDING, Claim, Evidence
 
 PAGE = "index.html"
 CLAIM = re.compile(r"\bC\d{2,3}\b")
@@ -18,18 +18,19 @@ WIDE = 7.0
 #: text as outlines, since formulas need the very font they were set in; fixed ids, so that the same figure is the same
 #: file
 SAVED: dict[Any, Any] = {"svg.fonttype": "path", "svg.hashsalt": "selmatch"}
-#: words for the verdicts, errata first: they are what a reader of the paper needs most
+#: verdicts and words for them, errata first: they are what a reader of the paper needs most
 SECTIONS = (
-    (ERRATUM, "errata", "Errata", "What the paper gets wrong, with the counterexample or the correct statement."),
-    (CONDITION, "conditions", "True under a condition", "What holds once the condition is added."),
-    (HOLDS, "holds", "True as it stands", "What was checked and holds."),
-    (OURS, "ours", "Ours, not in the paper", "What we found on the way, and use."),
+    ((ERRATUM,), "errata", "Errata", "What needs a correction, with a counterexample or the right statement."),
+    ((CONDITION, REMARK), "conditions", "Conditions and remarks", "What holds, and what to know about it."),
+    ((WORDING, REPEATED), "words", "Words", "Typos, words that may mislead, and what repeats another entry."),
+    ((HOLDS,), "holds", "True as it stands", "What was checked and holds."),
+    ((OURS,), "ours", "Ours, not in the paper", "What we found on the way, and use."),
 )
 
 
 @dataclass(frozen=True)
 class Checks:
-    """Claims with the same verdict, or findings of ours, and what their checks found."""
+    """Claims with the same kind of verdict, or findings of ours, and what their checks found."""
 
     anchor: str
     title: str
@@ -85,7 +86,11 @@ def write(folder: Path, progress: Callable[[str], object] | None = None) -> Path
     measured = tables.tables()
     announce("claims")
     checks = grouped(ledger.run())
-    body = Markup(_template().render(figures=FIGURES, tables=measured, examples=worked, checks=checks, wide=wide))
+    body = Markup(
+        _template().render(
+            figures=FIGURES, tables=measured, examples=worked, checks=checks, wide=wide, summary=ledger.summary()
+        )
+    )
     description = "Every figure, table and claim of the paper on selective matching losses, redrawn and checked."
     path = folder / PAGE
     path.write_text(
@@ -97,8 +102,8 @@ def write(folder: Path, progress: Callable[[str], object] | None = None) -> Path
 def grouped(found: list[tuple[Claim, Evidence]]) -> list[Checks]:
     """The claims by verdict, in the order of the page; findings of ours stand by themselves."""
     return [
-        Checks(anchor, title, words, tuple(row for row in found if (OURS if row[0].ours else row[0].verdict) == kind))
-        for kind, anchor, title, words in SECTIONS
+        Checks(anchor, title, words, tuple(row for row in found if (OURS if row[0].ours else row[0].verdict) in kinds))
+        for kinds, anchor, title, words in SECTIONS
     ]
 
 

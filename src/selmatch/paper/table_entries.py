@@ -96,16 +96,16 @@ class Entry:
         return bool(np.all(np.abs(rows - rows[0]) <= 1e-12 * rows[0].max()))
 
     @property
-    def share_moves(self) -> float:
-        """How far the leading class's share of sensitivity moves as all scores shift together."""
-        rows = np.array([self.loss.slope(_CONSTELLATION + c) for c in (-4.0, 0.0, 4.0)])
-        return float(np.ptp(rows[:, 0] / rows.sum(axis=1)))
+    def shift_factor(self) -> float:
+        """By how much the leading class's sensitivity grows or shrinks as all scores move by 4 together."""
+        down, here, up = (float(self.loss.slope(_CONSTELLATION + c)[0]) for c in (-4.0, 0.0, 4.0))
+        return max(here / down, down / here, up / here, here / up)
 
 
 #: what rows ask for beside a focus
 _PROPERTIES: dict[str, Callable[[Entry], bool]] = {
     "ranks": lambda entry: entry.measured.ranks,
-    "shift invariant": lambda entry: entry.share_moves < 1e-9,
+    "shift invariant": lambda entry: entry.shift_factor < 1.0 + 1e-9,
     "clips low scores": lambda entry: any(low <= entry.domain[0] for low, _ in entry.measured.clips),
     "p increases": lambda entry: entry.measured.monotone == "increasing",
     "symmetric": lambda entry: entry.measured.symmetric,

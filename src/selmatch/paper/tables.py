@@ -91,8 +91,8 @@ def _requirements() -> Table:
             'paper\'s columns, and examples of its "similar shapes" and "others".',
             "A composite Softmax can look at low norms, with a larger γ or a small steep q (C72).",
             "Decomposed sinh, exp and −exp(−z) look exactly where they should; what they lack is ranking (C92).",
-            "Ranking as dependence on other classes is right; as shift invariance it is wrong both ways (C67, C68): "
-            "that row is ours, to show it.",
+            "The row on shift invariance is ours: the sensitivities stay the same as all scores move together. Only a "
+            "constant q has that (C67), and of decomposed losses only squared error, which does not rank (C68).",
             "q = cosh(z) has an increasing p, but gives no convex loss for many classes (C56, C103).",
             "Where the paper writes asymmetric it means odd (C21).",
         ),
@@ -102,7 +102,7 @@ def _requirements() -> Table:
 def _seen(entry: Entry) -> str:
     """The measurement behind a requirement, in words."""
     if entry.wanted == "shift invariant":
-        return f"share of the leader moves by {entry.share_moves:.2g}"
+        return f"sensitivity of the leader changes by a factor of {entry.shift_factor:.2g}"
     if entry.asks_for_a_region:
         if entry.ignores_shifts:
             return f"shift invariant: no region of its own (classes at −3, 0, 3: {_digits(entry.sensitivities)})"

@@ -8,8 +8,9 @@ import matplotlib
 import numpy as np
 
 from selmatch.composite import CompositeSoftmax
+from selmatch.landmarks import telling_scores
 from selmatch.parameters import numbers
-from selmatch.plots.domains import drawable, shown, traced
+from selmatch.plots.domains import curve_of, drawable, shown, traced
 from selmatch.plots.lines import PREDICTED, draw_marked
 from selmatch.plots.style import axes_of, ink, short_numbers
 
@@ -76,6 +77,8 @@ def projections(
     low, high = shown(who, found, domain, around=tuple(scores))
     ax = axes_of(ax)
     dashes = {"linestyle": "--"} if of == "slope" else {}
+    curve = curve_of(found.potential)
+    places = [] if curve is None else telling_scores(curve, low, high).tolist()
     # lines of insensitive classes lie on each other: the later the thinner, so that all are seen
     widths = matplotlib.rcParams["lines.linewidth"] * np.linspace(1.6, 0.8, len(scores))
     for k, s in enumerate(scores.tolist()):
@@ -88,7 +91,7 @@ def projections(
             method = {"link": "link", "slope": "slope", "probability": "prob"}[of]
             return getattr(found.potential, method)(rows)[:, k]
 
-        points = traced(along, low, high, through=(s,))
+        points = traced(along, low, high, through=(s, *places))
         mark = s
         if of == "loss" and (from_minimum or (moved != scores).any()):
             lowest = int(np.nanargmin(points[:, 1]))

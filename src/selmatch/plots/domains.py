@@ -11,6 +11,7 @@ import numpy as np
 from selmatch.columns import finite_column
 from selmatch.composite import CompositeSoftmax, Separable
 from selmatch.curve import REALS, Curve, Interval
+from selmatch.landmarks import telling_scores
 from selmatch.losses import Loss, MatchingLoss, PerLabel, loss_of, potential_of
 from selmatch.parameters import has_plain_numbers, pair
 
@@ -196,6 +197,11 @@ def traced(function: Callable[[np.ndarray], Any], low: float, high: float, throu
         at = steep[new] + 1
         z, y = np.insert(z, at, middle[new]), np.insert(y, at, values(middle[new]))
     return np.column_stack([z, y])
+
+
+def traced_slope(curve: Curve, low: float, high: float) -> np.ndarray:
+    """The slope of a curve as a line that has every narrow steep region, at its full height."""
+    return traced(curve.slope, low, high, telling_scores(curve, low, high).tolist())
 
 
 def jumps_in(points: np.ndarray) -> list[float]:

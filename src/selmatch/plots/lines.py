@@ -12,8 +12,9 @@ from selmatch.columns import finite_column
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax
 from selmatch.losses import Loss, PerLabel
 from selmatch.parameters import number, numbers
-from selmatch.plots.domains import drawable, jumps_in, shown, single_curves, traced, typical_scores
+from selmatch.plots.domains import drawable, jumps_in, shown, single_curves, traced, traced_slope, typical_scores
 from selmatch.plots.style import COLOURS, PRIME, axes_of, colour_of, ink, marker_of, short_numbers
+from selmatch.words import readable
 
 PREDICTED = "predicted score $\\hat{s}$"
 
@@ -59,7 +60,7 @@ def area(loss: Any, s_hat: float, s: float, domain: Any = None, ax: Any = None, 
         beside = (up * offset[0], up * offset[1])
         ax.annotate(name, place, xytext=beside, textcoords="offset points", ha="center", va="center")
     # a link increases, so this corner is free
-    ax.text(0.03, 0.97, f"shaded area:\nloss {_short(value)}", transform=ax.transAxes, va="top")
+    ax.text(0.03, 0.97, f"shaded area:\nloss {readable(value)}", transform=ax.transAxes, va="top")
     ax.set(xlabel="score $z$", ylabel="link $h(z)$", xlim=(low, high))
     return ax
 
@@ -100,7 +101,7 @@ def link(
         ax.plot(*traced(curve, low, high).T, **solid)
         if sensitivity:
             dashed = {"color": dashed_colour, "label": f"$h{PRIME}(z)${name}", **line, "linestyle": "--"}
-            ax.plot(*traced(curve.slope, low, high).T, **dashed)
+            ax.plot(*traced_slope(curve, low, high).T, **dashed)
     ax.set(xlabel="score $z$", ylabel="link and slope" if sensitivity else "link $h(z)$", xlim=(low, high))
     short_numbers(ax)
     if legend and len(ax.lines) > 1:
@@ -140,7 +141,7 @@ def sensitivity(loss: Any, domain: Any = None, data: Any = None, ax: Any = None,
     lowest = 0.0
     for label, curve in curves.items():
         _, colour, name = _of_label(label, tuple(curves))
-        points = traced(curve.slope, low, high)
+        points = traced_slope(curve, low, high)
         lowest = min(lowest, np.nanmin(points[:, 1], initial=0.0))
         ax.plot(*points.T, **{"color": colour, "label": f"sensitivity{name}", **line})
         for jump in [] if curve.continuous else jumps_in(traced(curve, low, high)):
@@ -284,10 +285,6 @@ def draw_marked(
         zorder=3.0,
         label="_mark",
     )
-
-
-def _short(value: float) -> str:
-    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
 def _of_label(label: float | None, labels: tuple[Any, ...]) -> tuple[str, str, str]:

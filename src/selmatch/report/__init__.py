@@ -13,6 +13,7 @@ from selmatch.comparison.result import Comparison
 from selmatch.comparison.tabulate import shown
 from selmatch.report import illustrations, method, tables, units
 from selmatch.report.pages import page, render
+from selmatch.words import readable
 
 __all__ = ["html", "write"]
 
@@ -58,6 +59,7 @@ def html(comparison: Comparison) -> str:
         mean=float(np.average(tested.observed, weights=tested.weights)),
         spec=spec.dumps(comparison.loss),
         shown=shown,
+        readable=readable,
         spread=tables.spread,
     )
     target = comparison.question.target

@@ -10,6 +10,7 @@ from selmatch.comparison.measures import INTERVALS
 from selmatch.comparison.question import Question
 from selmatch.comparison.result import Comparison, Contender
 from selmatch.report import units
+from selmatch.words import readable
 
 MODELS = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "linear": "a linear model"}
 
@@ -72,7 +73,8 @@ def _split(question: Question) -> str:
             f"Rows are ordered by {question.time}. Each of {splits} trains on the past, validates on what comes next "
             "and tests on what comes after that."
         )
-    whole = f" Rows with the same {question.group} stay together." if question.group is not None else ""
+    unit = question.cluster or question.group
+    whole = f" Rows with the same {unit} stay together." if unit is not None else ""
     once = "each row is tested once, by a model that has not seen it; another part of the rows validates."
     return f"{splits}: {once}{whole}"
 
@@ -82,4 +84,4 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _written(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return readable(value, 6) if isinstance(value, float) else str(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,28 @@ from selmatch.parameters import number
 from selmatch.sklearn.scoring import d2_matching_score
 
 
-def wished_loss(focus: Any, y: np.ndarray, weights: np.ndarray | None, **options: Any) -> MatchingLoss:
-    """The loss that a word or an interval asks for."""
-    if hasattr(focus, "__len__") and not isinstance(focus, str):  # also an array
-        return make_focus(between=tuple(focus), data=y, weights=weights, **options)  # type: ignore[arg-type]
-    return make_focus(focus, data=y, weights=weights, **options)
+def wished_loss(model: Any, word: str, y: np.ndarray, weights: np.ndarray | None, **options: Any) -> MatchingLoss:
+    """The loss that an estimator's word (by default the one given) or interval asks for."""
+    who, focus, between = type(model).__name__, model.focus, _pair(model.between)
+    if isinstance(_pair(focus), tuple):
+        focus, between = word, _pair(focus)
+        warnings.warn(
+            f"{who}: focus must be a word, got an interval. Give between={between} instead; this will be an error.",
+            DeprecationWarning,
+            stacklevel=4,
+        )
+    if between is None:
+        return make_focus(
+            word if focus is None else focus, data=y, weights=weights, top=model.top, strength=model.strength, **options
+        )
+    if focus not in (None, word):
+        raise ValueError(f"{who}: only one of focus and between must be given, got {focus!r} and {between!r}.")
+    return make_focus(between=between, data=y, weights=weights, top=model.top, strength=model.strength, **options)
+
+
+def _pair(interval: Any) -> Any:
+    """An interval, which may be an array, as focus wants it; anything else as it is."""
+    return tuple(interval) if hasattr(interval, "__len__") and not isinstance(interval, str) else interval
 
 
 def real_targets(who: str, y: Any) -> np.ndarray:
@@ -43,6 +61,7 @@ class Selective(RegressorMixin, BaseEstimator):
 
     loss: Any
     focus: Any
+    between: Any
     top: float
     strength: float
     loss_: MatchingLoss
@@ -79,7 +98,7 @@ class Selective(RegressorMixin, BaseEstimator):
                 y, weights = y[weights > 0.0], weights[weights > 0.0]
             if not np.ptp(y) > 0.0:  # nothing to tell apart
                 return MatchingLoss(Identity())
-            return wished_loss(self.focus, y, weights, top=self.top, strength=self.strength)
+            return wished_loss(self, "high", y, weights)
         who = type(self).__name__
         made = loss_of(who, self.loss)
         if isinstance(made.potential, PerLabel):

@@ -11,25 +11,25 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from selmatch import boosting
+from selmatch.boosting.frames import Columns, category_columns, is_pandas
 from selmatch.losses import MatchingLoss
 from selmatch.parameters import number
 from selmatch.sklearn.base import real_targets, whole
-from selmatch.sklearn.features import as_boosters_know, as_pandas, category_columns, is_pandas, nameable, named
+from selmatch.sklearn.features import as_boosters_know, nameable, named
 
 
 class _Backend(NamedTuple):
-    """What a booster calls its seed and its number of threads, and whether it takes categories of polars."""
+    """What a booster calls its seed and its number of threads."""
 
     seed: str
     threads: str | None
-    polars: bool
 
 
 BACKENDS: dict[str, _Backend] = {
-    "hist_gradient_boosting": _Backend("random_state", None, True),
-    "lightgbm": _Backend("seed", "num_threads", False),
-    "xgboost": _Backend("seed", "nthread", True),
-    "catboost": _Backend("random_seed", "thread_count", False),
+    "hist_gradient_boosting": _Backend("random_state", None),
+    "lightgbm": _Backend("seed", "num_threads"),
+    "xgboost": _Backend("seed", "nthread"),
+    "catboost": _Backend("random_seed", "thread_count"),
 }
 
 #: parameters of the estimators, and what the boosters call them, aliases included
@@ -80,7 +80,7 @@ class Boosted:
         """Features (and targets) as the backend takes them: missing values allowed, categories and names kept."""
         categories = category_columns(X)
         if not reset:
-            self._require_categories(categories)
+            self._columns.require(type(self).__name__, X)
         options: dict[str, Any] = {"skip_check_array": True}
         if not categories:
             options = {"dtype": (np.float64, np.float32), "ensure_all_finite": "allow-nan"}
@@ -94,27 +94,18 @@ class Boosted:
         else:
             checked, y = validate_data(self, X, y, reset=reset, y_numeric=True, multi_output=True, **options)  # type: ignore[arg-type]
         if reset:
-            self._categories = categories
+            self._known_backend()
+            self._columns = Columns.of(X) if categories else Columns((), {})
             arrayed = isinstance(checked, np.ndarray) and is_pandas(X)
             self._named = arrayed and nameable(getattr(self, "feature_names_in_", [""]))
         features = self._for_backend(checked)
         return features if isinstance(y, str) else (features, real_targets(type(self).__name__, y))
 
-    def _require_categories(self, found: list[Any]) -> None:
-        """Boosters would take the codes of categories for numbers, or numbers for codes."""
-        if set(found) != set(self._categories):
-            raise ValueError(
-                f"{type(self).__name__}: the columns of categories must be those of training, "
-                f"{self._categories or 'none'}, got {found or 'none'}. Give X the same dtypes."
-            )
-
     def _for_backend(self, X: Any) -> Any:
         who = type(self).__name__
         if self._named:
             return named(who, X, self.feature_names_in_)  # type: ignore[attr-defined]
-        if self._categories and not is_pandas(X) and not self._known_backend().polars:
-            return as_pandas(who, X)
-        return as_boosters_know(X)
+        return as_boosters_know(self._columns.align(who, X))
 
     # -------------------------------------------------------------------------------------------------------- training
 
@@ -140,7 +131,7 @@ class Boosted:
             params[backend.threads] = effective_n_jobs(self.n_jobs)
         rounds = whole(who, "n_estimators", self.n_estimators)
         patience = None if self.early_stopping is None else whole(who, "early_stopping", self.early_stopping)
-        params.update(self._own_params())
+        params.update(self._own_params(objective))
         try:
             self.model_ = objective.fit(X, y, rounds=rounds, params=params, early_stopping=patience, **options)
         except Exception as error:  # CatBoost's own class of errors, which is not imported here
@@ -153,8 +144,8 @@ class Boosted:
         best = self.model_.best_iteration
         self.n_iter_ = rounds if best is None else best + 1
 
-    def _own_params(self) -> Mapping[str, Any]:
-        """The backend's own parameters, among which is none that the estimator has too."""
+    def _own_params(self, objective: Any) -> Mapping[str, Any]:
+        """The backend's own parameters: all known to it, and none that the estimator has too."""
         who, given = type(self).__name__, {} if self.backend_params is None else self.backend_params
         if not isinstance(given, Mapping):
             raise TypeError(f"{who}: backend_params must be a mapping of names to values, got {given!r}.")
@@ -165,6 +156,7 @@ class Boosted:
                         f"{who}: backend_params must not hold {name!r}, got {given[name]!r}. Use the parameter "
                         f"{parameter} of {who}."
                     )
+        objective.require_known(who, "backend_params", given)
         return given
 
     def _held_out(self, count: int) -> np.ndarray:
@@ -179,6 +171,19 @@ class Boosted:
         chosen = np.zeros(count, dtype=bool)
         chosen[check_random_state(self.random_state).permutation(count)[:held]] = True
         return chosen
+
+    @property
+    def booster_(self) -> Any:
+        """The backend's own object."""
+        check_is_fitted(self)
+        return self.model_.booster
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """What each feature contributed to the trees, with sum 1; zeros if no tree has split."""
+        check_is_fitted(self)
+        gains = self.model_.objective.importances(self.model_.booster, self.n_iter_)
+        return gains / gains.sum() if gains.any() else gains
 
     def predict(self, X: Any) -> np.ndarray:
         """Scores, with the start value and after the best round.

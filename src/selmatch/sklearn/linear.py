@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from selmatch.boosting.frames import Columns
 from selmatch.parameters import number
 from selmatch.sklearn.base import Selective, real_targets, whole
 from selmatch.sklearn.solving import Problem, minimised
@@ -29,9 +30,11 @@ class SelectiveLinearModel(Selective):
     ----------
     loss : MatchingLoss, potential or curve, optional
         What to train with; a :class:`CompositeSoftmax` or :class:`Separable` for targets with several columns. None
-        makes a loss from the following three.
-    focus : {"high", "low", "middle", "extremes"} or (low, high)
+        makes a loss from the following four.
+    focus : {"high", "low", "middle", "extremes"}
         Which targets matter, as for :func:`selmatch.focus`.
+    between : (low, high), optional
+        The targets that matter, instead of a word.
     top : float
         The share of rows that a word means.
     strength : float
@@ -82,6 +85,7 @@ class SelectiveLinearModel(Selective):
         loss: Any = None,
         *,
         focus: Any = "high",
+        between: Any = None,
         top: float = 0.1,
         strength: float = 8.0,
         alpha: float = 1e-4,
@@ -92,6 +96,7 @@ class SelectiveLinearModel(Selective):
     ) -> None:
         self.loss = loss
         self.focus = focus
+        self.between = between
         self.top = top
         self.strength = strength
         self.alpha = alpha
@@ -121,6 +126,7 @@ class SelectiveLinearModel(Selective):
         alpha = number(who, "alpha", self.alpha, at_least=0.0)
         tolerance = number(who, "tol", self.tol, above=0.0)
         steps = whole(who, "max_iter", self.max_iter)
+        self._require_numbers(X)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, multi_output=True)
         y = self._checked_targets(real_targets(who, y))
         weights = self._checked_weights(sample_weight, len(y))
@@ -146,6 +152,14 @@ class SelectiveLinearModel(Selective):
             )
         self._keep(found.theta, shift, single=y.ndim == 1)
         return self
+
+    def _require_numbers(self, X: Any) -> None:
+        names = [name for name, held in Columns.of(X).categories.items() if any(isinstance(word, str) for word in held)]
+        if names:
+            raise ValueError(
+                f"{type(self).__name__}: X must hold numbers, got words in the columns of categories {names}. Encode "
+                "them, for example by sklearn.preprocessing.OneHotEncoder."
+            )
 
     def _start(self, problem: Problem, shift: np.ndarray) -> tuple[np.ndarray, float]:
         """Where to start, and the loss of the best constant."""
@@ -196,5 +210,6 @@ class SelectiveLinearModel(Selective):
             Predicted scores.
         """
         check_is_fitted(self)
+        self._require_numbers(X)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         return self._inside(X @ self.coef_.T + self.intercept_)

@@ -42,15 +42,19 @@ class SelectiveRanker(Boosted, BaseEstimator):
         Who grows the trees.
     loss : MatchingLoss, potential or curve, optional
         A :class:`CompositeSoftmax` for lists, a single link for pairs. None makes a loss from words.
-    kind : {"listwise", "pairwise"}
-        What is compared.
-    focus : str or (low, high), optional
+    ranking : {"listwise", "pairwise"}
+        How lists are compared.
+    focus : str, optional
         Which labels matter ("high", "low", "middle", "extremes"), or for pairs which sizes of differences ("extremes",
         "middle"). Default: "high" labels, and for pairs "extremes".
+    between : (low, high), optional
+        The labels, or sizes of differences, that matter, instead of a word.
     top, strength : float
         The share of items or pairs that a word means, and how much more they matter.
     curvature, n_estimators, learning_rate, backend_params, random_state, n_jobs
         As for :class:`SelectiveRegressor`.
+    kind : str
+        The old name of ``ranking``.
     early_stopping : int, optional
         Stop after so many rounds without a better loss on lists that are held out.
     validation_fraction : float
@@ -60,8 +64,12 @@ class SelectiveRanker(Boosted, BaseEstimator):
     ----------
     loss_ : MatchingLoss
         What it was trained with.
-    model_ : object
-        What the backend trained; ``model_.booster`` is its own object.
+    booster_ : object
+        The backend's own: a Booster of LightGBM or XGBoost.
+    model_ : selmatch.boosting.training.Model
+        What predicts: ``booster_`` together with the start value, ``model_.objective``.
+    feature_importances_ : array of shape (features,)
+        The share of each feature in what the splits gained, with sum 1.
     n_iter_ : int
         Rounds that predictions use.
 
@@ -83,8 +91,9 @@ class SelectiveRanker(Boosted, BaseEstimator):
         backend: str = "lightgbm",
         loss: Any = None,
         *,
-        kind: str = "listwise",
+        ranking: str = "listwise",
         focus: Any = None,
+        between: Any = None,
         top: float = 0.1,
         strength: float = 8.0,
         curvature: str = "secant",
@@ -95,11 +104,13 @@ class SelectiveRanker(Boosted, BaseEstimator):
         validation_fraction: float = 0.1,
         random_state: Any = None,
         n_jobs: int | None = None,
+        kind: str = "deprecated",
     ) -> None:
         self.backend = backend
         self.loss = loss
-        self.kind = kind
+        self.ranking = ranking
         self.focus = focus
+        self.between = between
         self.top = top
         self.strength = strength
         self.curvature = curvature
@@ -110,6 +121,7 @@ class SelectiveRanker(Boosted, BaseEstimator):
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.kind = kind
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -135,8 +147,7 @@ class SelectiveRanker(Boosted, BaseEstimator):
         """
         X, y = self._checked_features(X, y, reset=True)
         who, y = type(self).__name__, column_or_1d(y, warn=True)
-        if self.kind not in _KINDS:
-            raise ValueError(f"{who}: kind must be 'listwise' or 'pairwise', got {self.kind!r}.")
+        ranking = self._chosen_ranking()
         lists = _lists(who, len(y), group, qid)
         if lists.sizes.max() < 2:
             raise ValueError(
@@ -145,8 +156,8 @@ class SelectiveRanker(Boosted, BaseEstimator):
         weights = None if sample_weight is None else _weights(who, sample_weight, lists)
         if not lists.sorted:
             X, y = picked(X, lists.order), y[lists.order]
-        self.loss_ = self._chosen_loss(y, lists.sizes, weights)
-        objective = self._objective(self.loss_, ranking=self.kind)
+        self.loss_ = self._chosen_loss(ranking, y, lists.sizes, weights)
+        objective = self._objective(self.loss_, ranking=ranking)
         if self.early_stopping is None:
             self._train(objective, X, y, weights=weights, groups=lists.sizes)
             return self
@@ -159,14 +170,27 @@ class SelectiveRanker(Boosted, BaseEstimator):
         self._train(objective, X, y, weights=weights, groups=groups, validation=validation)
         return self
 
-    def _chosen_loss(self, y: np.ndarray, sizes: np.ndarray, weights: np.ndarray | None) -> MatchingLoss:
-        of, word, plain = _KINDS[self.kind]
+    def _chosen_ranking(self) -> str:
+        who, chosen = type(self).__name__, self.ranking
+        if self.kind != "deprecated":
+            warnings.warn(
+                f"{who}: kind has become ranking, got kind={self.kind!r}. Give ranking={self.kind!r} instead; kind "
+                "will go.",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+            chosen = self.kind
+        if chosen not in _KINDS:
+            raise ValueError(f"{who}: ranking must be 'listwise' or 'pairwise', got {chosen!r}.")
+        return chosen
+
+    def _chosen_loss(self, ranking: str, y: np.ndarray, sizes: np.ndarray, weights: np.ndarray | None) -> MatchingLoss:
+        of, word, plain = _KINDS[ranking]
         if self.loss is not None:
-            return checked_loss(type(self).__name__, self.loss, self.kind)
+            return checked_loss(type(self).__name__, self.loss, ranking)
         if not np.ptp(y) > 0.0:
             return MatchingLoss(plain)
-        focus = word if self.focus is None else self.focus
-        return wished_loss(focus, y, weights, top=self.top, strength=self.strength, of=of, segments=Sizes(sizes))
+        return wished_loss(self, word, y, weights, of=of, segments=Sizes(sizes))
 
     def score(
         self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None, qid: Any = None, k: int | None = None

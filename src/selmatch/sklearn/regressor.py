@@ -23,9 +23,11 @@ class SelectiveRegressor(Boosted, Selective):
     backend : {"hist_gradient_boosting", "lightgbm", "xgboost", "catboost"}
         Who grows the trees. The default needs nothing beyond scikit-learn; the others need their library.
     loss : MatchingLoss, potential or curve, optional
-        What to train with. None makes a loss from the following three.
-    focus : {"high", "low", "middle", "extremes"} or (low, high)
+        What to train with. None makes a loss from the following four.
+    focus : {"high", "low", "middle", "extremes"}
         Which targets matter, as for :func:`selmatch.focus`.
+    between : (low, high), optional
+        The targets that matter, instead of a word.
     top : float
         The share of rows that a word means.
     strength : float
@@ -54,8 +56,13 @@ class SelectiveRegressor(Boosted, Selective):
     ----------
     loss_ : MatchingLoss
         What it was trained with; ``loss_.wish`` says what came of the words.
-    model_ : object
-        What the backend trained; ``model_.booster`` is its own object.
+    booster_ : object
+        The backend's own: a Booster of XGBoost or LightGBM, a CatBoost, a HistGradientBoostingRegressor.
+    model_ : selmatch.boosting.training.Model
+        What predicts: ``booster_`` together with the start value, ``model_.objective``.
+    feature_importances_ : array of shape (features,)
+        The share of each feature in what the splits gained (CatBoost: in changes of predictions), with sum 1. Not with
+        "hist_gradient_boosting", which keeps no gains: use :func:`sklearn.inspection.permutation_importance`.
     n_iter_ : int
         Rounds that predictions use.
 
@@ -80,6 +87,7 @@ class SelectiveRegressor(Boosted, Selective):
         loss: Any = None,
         *,
         focus: Any = "high",
+        between: Any = None,
         top: float = 0.1,
         strength: float = 8.0,
         curvature: str = "secant",
@@ -95,6 +103,7 @@ class SelectiveRegressor(Boosted, Selective):
         self.backend = backend
         self.loss = loss
         self.focus = focus
+        self.between = between
         self.top = top
         self.strength = strength
         self.curvature = curvature

@@ -109,7 +109,6 @@ FIGURES = (
         "of its last row; these are the mirror image of the others, other data may not show it (C123). Where the "
         "paper writes high labels x it means s (C124).",
         underspecification,
-        errata=("C124",),
     ),
     Figure(
         "match_stochastic",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from collections.abc import Iterable
 
 from selmatch.paper.ledger.entries import ENTRIES
-from selmatch.paper.records import Claim, Evidence
+from selmatch.paper.records import CONDITION, ERRATUM, HOLDS, REMARK, REPEATED, WORDING, Claim, Evidence
 
-__all__ = ["claims", "run"]
+__all__ = ["claims", "run", "summary"]
 
 _MODULES = (
     "scalar", "sensitivity_types", "composite", "amplified", "convexity", "standard_softmax", "ranking_sensitivity",
@@ -28,6 +29,23 @@ def claims() -> tuple[Claim, ...]:
     for name in _MODULES:
         importlib.import_module(f"{__name__}.{name}")
     return tuple(sorted(ENTRIES.values(), key=lambda claim: int(claim.id[1:])))
+
+
+def summary() -> str:
+    """How many statements of the paper were checked, and what came of it, in one sentence.
+
+    Examples
+    --------
+    >>> from selmatch.paper import ledger
+    >>> ledger.summary().endswith("change of words.")
+    True
+    """
+    counts = Counter(claim.verdict for claim in claims() if not claim.ours)
+    return (
+        f"Of {counts.total() - counts[REPEATED]} statements {counts[HOLDS]} hold as they stand, "
+        f"{counts[CONDITION] + counts[REMARK]} hold with a condition or a remark, {counts[ERRATUM]} need a correction, "
+        f"and {counts[WORDING]} a change of words."
+    )
 
 
 def run(ids: Iterable[str] | None = None) -> list[tuple[Claim, Evidence]]:

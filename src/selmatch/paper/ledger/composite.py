@@ -23,7 +23,7 @@ from selmatch.paper.ledger.measuring import (
     scaled,
     slope_of,
 )
-from selmatch.paper.records import CONDITION, ERRATUM, OURS
+from selmatch.paper.records import CONDITION, OURS, REMARK, WORDING
 
 SCORES, OTHERS = np.array([1.0, -2.0, 0.5]), np.array([3.0, 0.0, -3.0])
 SCALINGS = (sm.Sinh(), sm.Exp(), sm.AntiExp(), sm.Sigmoid(), sm.Tanh(), sm.Identity(), sm.Constant())
@@ -74,9 +74,9 @@ def link_is_q_times_p():
     "C31",
     "Section 3, eq:scoring_scaling_solution",
     "An additive constant in Q has no effect on the link.",
-    ERRATUM,
-    "None on the composite Softmax, for every gamma; the composite Sigmoid changes, because its other class stays at "
-    "0.",
+    REMARK,
+    "The sentence speaks of the Softmax, where it is true for every gamma. The composite Sigmoid, which comes next, "
+    "does change, because its other class stays at 0.",
 )
 def constant_of_q_matters_for_one_class():
     lowered = max(
@@ -187,7 +187,7 @@ def softmax_is_a_maximiser():
     "C36",
     "Composite appendix; standard Softmax appendix",
     "The reduced Softmax, which is the Sigmoid for two classes, fixes a score at 1.",
-    ERRATUM,
+    WORDING,
     "It fixes a score at 0; what equals 1 is the exponential of that score.",
 )
 def the_fixed_score_is_zero():
@@ -276,12 +276,15 @@ def sigmoid_scaling_is_a_shifted_sigmoid():
 @claim(
     "C41",
     "Section 5; standard Softmax appendix",
-    "Reducing (anchoring) a Softmax gains little flexibility beyond two classes.",
-    ERRATUM,
-    "The right-shifted Sigmoid scaling, which the paper recommends for high scores, is exactly a reduced Softmax whose "
-    "fixed class has the score beta + log(K)/alpha. The freedom is in that score.",
+    "Beyond two classes, reducing a Softmax does not gain as much flexibility as the Sigmoid has.",
+    REMARK,
+    "Right: whatever score is fixed, it looks at high scores or at none in particular. That one kind is worth having: "
+    "the right-shifted Sigmoid scaling, which the paper recommends for high scores, is exactly a reduced Softmax whose "
+    "fixed class has the score beta + log(K)/alpha.",
 )
 def recommended_scaling_is_a_reduced_softmax():
+    reached = {sm.classify(sm.CompositeSoftmax(anchor=float(score))).focus for score in range(-6, 9)}
+    sigmoids = [sm.classify(sm.Sigmoid().affine(beta=beta)).focus for beta in (-3.0, 0.0, 3.0)]
     recommended = many(sm.Sigmoid().affine(beta=2.0))
     reduced = many(sm.Constant(), anchor=2.0 + math.log(3.0))
     apart = max(
@@ -290,8 +293,12 @@ def recommended_scaling_is_a_reduced_softmax():
     )
     standard = abs(many()(SCORES, OTHERS) - reduced(SCORES, OTHERS))
     return found(
+        f"a Softmax with a score fixed at -6, ..., 8 looks at: {', '.join(sorted(reached))}; Sigmoid links with "
+        f"beta = -3, 0, 3 at {', '.join(sigmoids)}. "
         "sigma(z - 2), three classes, and a standard Softmax with a fixed fourth score: loss and links differ by "
         "{apart} (without the fixed class by {standard})",
+        reached == {"uniform", "high scores"},
+        sigmoids == ["low scores", "low norms", "high scores"],
         apart < ROUNDING,
         standard > 0.01,
         apart=apart,

@@ -26,10 +26,10 @@ def claim(id: str, where: str, says: str, verdict: str = HOLDS, condition: str =
         Place in the paper.
     says : str
         The statement, in our words.
-    verdict : {"holds", "holds under a condition", "erratum"}
+    verdict : {"holds", "holds under a condition", "holds with a remark", "wording", "repeated", "erratum"}
         What the check confirms.
     condition : str
-        The condition, or for an erratum what is true instead.
+        The condition or the remark, or for an erratum what is true instead.
     """
 
     def enter(check: Check) -> Check:

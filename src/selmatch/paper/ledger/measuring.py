@@ -142,6 +142,14 @@ def shares(sensitivities: Array) -> np.ndarray:
     return np.asarray(sensitivities) / np.sum(sensitivities, axis=-1, keepdims=True)
 
 
+def bisect(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """Up to where something holds: it does at ``low``, it does not at ``high``."""
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return 0.5 * (low + high)
+
+
 def falls(values: Array) -> np.ndarray:
     """Where a row of values decreases, beyond rounding."""
     values = np.asarray(values, dtype=float)

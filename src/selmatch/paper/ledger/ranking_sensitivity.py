@@ -14,6 +14,7 @@ from selmatch.paper.ledger.measuring import (
     THREE,
     agree,
     amplified,
+    bisect,
     deltas,
     deviation,
     many,
@@ -21,7 +22,7 @@ from selmatch.paper.ledger.measuring import (
     near,
     scaled,
 )
-from selmatch.paper.records import ERRATUM
+from selmatch.paper.records import CONDITION, ERRATUM
 
 
 @claim("C66", "Section 5, eq:diag_matching_loss", "The decomposed loss, a sum over classes with a diagonal Hessian.")
@@ -53,30 +54,44 @@ def leading_shares(q: sm.Curve) -> list[float]:
 @claim(
     "C67",
     "Section 5, ranking sensitivity; tab:mc_requirements",
-    "The sensitivity of a composite Softmax depends on relative scores only (constellation shift invariance).",
+    "Where q and p agree, the sensitivities of a composite Softmax are constellation shift invariant.",
     ERRATUM,
-    "Exactly so only for a constant q. For q >= 0 with q and q' non-decreasing (exp, powers) the ORDER of the "
-    "sensitivities is that of the scores under every shift; for sinh, linear and tanh not even that.",
+    "Invariant means that the curvature of the loss stays the same as all scores move together: so only for a constant "
+    "q. For q >= 0 with q and q' non-decreasing (exp, powers) the ORDER of the sensitivities is that of the scores "
+    "under every shift; for sinh, linear and tanh not even that.",
 )
 def shifts_change_the_shares():
     half, sinh, sigmoid = (leading_shares(q) for q in (scaled(sm.Exp(), 0.5), scaled(sm.Sinh(), 0.5), sm.Sigmoid()))
-    constant = leading_shares(sm.Constant())
+    constant = [deltas(sm.Constant(), at=CONSTELLATION + c) for c in SHIFTS]
+    moved_by = [deltas(scaled(q, 0.5), at=CONSTELLATION + 4.0)[0] for q in (sm.Exp(), sm.Sinh())]
+    at_rest = [deltas(scaled(q, 0.5), at=CONSTELLATION)[0] for q in (sm.Exp(), sm.Sinh())]
+    pair = np.array([deltas(sm.Tanh(), at=np.array([3.0, -1.0]) + c) for c in SHIFTS])
     orders = [np.argsort(deltas(scaled(sm.Exp(), 0.5), at=CONSTELLATION + c)).tolist() for c in SHIFTS]
     softmax, sharper = many(sm.Exp()).potential, many(sm.Exp(), math.exp(-2.0)).potential
     covariance = deviation(softmax.primitive(SCORES + 2.0), math.exp(2.0) * sharper.primitive(SCORES))
     return found(
-        "share of the leader of (3, 1, -1) + c for c = -4, 0, 4: exp(z/2) {half}; sinh(z/2) {sinh}; sigmoid {sigmoid}; "
-        "constant {constant}. For exp a shift by c is gamma -> gamma e^-c (up to {covariance})",
+        "Delta of the leader of (3, 1, -1), then of (7, 5, 3), for exp(z/2), sinh(z/2): {at_rest}, then {moved_by}; "
+        "for a constant q the same up to {constant}. Its share for shifts by -4, 0, 4: exp(z/2) {half}; sinh(z/2) "
+        "{sinh}; sigmoid {sigmoid}; tanh with two classes always {pair}, though Delta goes from {small} to {large}. "
+        "For exp a shift by c is gamma -> gamma e^-c (up to {covariance})",
+        np.array(moved_by) > 2.0 * np.array(at_rest),
+        agree(pair[:, 0], pair[:, 1]),
+        pair.max() > 5.0 * pair.min(),
         near(half, [0.781, 0.957, 1.0], 1.5),
         sinh[0] < 0.01 < 0.8 < sinh[1],
         near(sigmoid, [0.855, 0.625, 0.496], 2.0),
         agree(constant, constant[0]),
         [order == [2, 1, 0] for order in orders],
         covariance < ROUNDING,
+        at_rest=at_rest,
+        moved_by=moved_by,
         half=half,
         sinh=sinh,
         sigmoid=sigmoid,
-        constant=constant,
+        constant=deviation(constant, constant[0]),
+        pair=float(pair[0, 0] / pair[0].sum()),
+        small=pair.min(),
+        large=pair.max(),
         covariance=covariance,
     )
 
@@ -84,27 +99,33 @@ def shifts_change_the_shares():
 @claim(
     "C68",
     "Section 5, ranking sensitivity; tab:mc_requirements",
-    "Decomposed losses cannot be constellation shift invariant.",
-    ERRATUM,
-    "With an exponential link they are: all sensitivities are multiplied by the same factor. What they lack is that "
-    "the sensitivity of a class depends on the other classes.",
+    "Decomposed losses cannot support ranking sensitivity, which is constellation shift invariant.",
+    CONDITION,
+    "Invariant means the same as in C67. Of decomposed losses only squared error is, and it ranks nothing. Up to a "
+    "common factor, those with an exponential or anti-exponential link are too, and no others.",
 )
-def decomposed_exponentials_are_invariant():
+def decomposed_exponentials_are_invariant_up_to_a_factor():
     potential = sm.Separable(scaled(sm.Exp(), 0.5))
     shares = [potential.slope(CONSTELLATION + c) / potential.slope(CONSTELLATION + c).sum() for c in SHIFTS]
     loss = sm.MatchingLoss(potential)
     ratios = [loss(t + 2.0, s + 2.0) / loss(t, s) for t, s in ((SCORES, OTHERS), (OTHERS, SCORES))]
     alone = [potential.slope(np.array([3.0, other]))[0] for other in (1.0, 5.0)]
+    sizes = [potential.slope(CONSTELLATION + c)[0] for c in SHIFTS]
+    square = [sm.Separable(sm.Identity()).slope(CONSTELLATION + c) for c in SHIFTS]
     return found(
-        "shares at (3, 1, -1) + c: {shares} for every c; a shift by 2 multiplies two losses by {ratios}; Delta_1 with "
-        "another class at 1 and 5: {alone}",
+        "exp(z/2): Delta_1 at (3, 1, -1) + c is {sizes} for c = -4, 0, 4, the shares {shares} for every c; a shift by "
+        "2 multiplies two losses by {ratios}; Delta_1 with another class at 1 and 5: {alone}; square: {square} always",
+        agree(sizes, 0.25 * np.exp([-0.5, 1.5, 3.5])),
+        agree(square, 1.0),
         [agree(row, shares[0]) for row in shares],
         near(shares[0], [0.665, 0.245, 0.090], 2.0),
         agree(ratios, math.e),
         agree(alone[0], alone[1]),
+        sizes=sizes,
         shares=shares[0],
         ratios=ratios,
         alone=alone,
+        square=square[0],
     )
 
 
@@ -192,11 +213,7 @@ def q_must_agree_with_p():
 def composite_softmax_can_look_at_low_norms():
     ordinary, softer = deltas(sm.Tanh()), deltas(sm.Tanh(), 10.0)
     steep = deltas(sm.Tanh().affine(10.0, gain=0.5))
-    low, high = 1.0, 10.0
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        sensitivities = deltas(sm.Tanh(), middle)
-        low, high = (low, middle) if sensitivities[1] > sensitivities[2] else (middle, high)
+    threshold = bisect(lambda gamma: bool(np.diff(deltas(sm.Tanh(), gamma))[1] >= 0.0), 1.0, 10.0)
     t, s = np.array([1.0, -1.0, 2.0]), np.array([-1.0, 0.0, 1.0])
     limit = [many(sm.Tanh(), 1e6)(t, s), sm.MatchingLoss(sm.Separable(sm.Tanh()))(t, s) / 3.0]
     return found(
@@ -205,12 +222,12 @@ def composite_softmax_can_look_at_low_norms():
         ordinary[1] < ordinary[0],
         softer[1] > 5.0 * softer[0],
         near(steep, [0.062, 0.518, 0.062], 10.0),
-        agree(high, 1.9231783, 1e-7),
+        agree(threshold, 1.923178255, 1e-9),
         agree(limit[0], limit[1], 1e-6),
         ordinary=ordinary,
         softer=softer,
         steep=steep,
-        threshold=high,
+        threshold=threshold,
         limit=limit,
     )
 

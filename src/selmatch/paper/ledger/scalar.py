@@ -26,7 +26,7 @@ from selmatch.paper.ledger.measuring import (
     sigmoid_loss,
     slope_of,
 )
-from selmatch.paper.records import CONDITION, ERRATUM
+from selmatch.paper.records import CONDITION, ERRATUM, REMARK
 
 
 @claim("C01", "Section 2, eq:matching_loss_def", "The area between link and level h(s) is the Bregman divergence of H.")
@@ -220,8 +220,9 @@ def bust_is_the_quotient():
     "C11",
     "Proof of theorem:bust",
     "The numerator of BUST never exceeds its denominator.",
-    ERRATUM,
-    "True if w and w + d both lie in S. The theorem does not need it: continuity of h is enough.",
+    REMARK,
+    "The theorem takes scores in S, where h has its compact range: then it is so. A bias d that leads out of S can "
+    "exceed the denominator; the theorem still holds, since continuity of h is enough for its proof.",
 )
 def bust_above_one():
     outside = sm.bust(sm.Exp(), 0.9, 2.0, domain=(0.0, 1.0))

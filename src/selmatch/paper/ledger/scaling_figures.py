@@ -24,16 +24,16 @@ from selmatch.paper.ledger.measuring import (
     refuted,
     scaled,
 )
-from selmatch.paper.records import CONDITION, ERRATUM
+from selmatch.paper.records import CONDITION, ERRATUM, REMARK
 
 
 @claim(
     "C101",
     "Text after tab:mc_requirements",
-    "With gamma = 1 a vertical shift of the log-score-transform changes nothing.",
-    ERRATUM,
-    "For the composite Softmax nothing changes with any gamma; for the composite Sigmoid something changes with every "
-    "gamma.",
+    "For many classes, with gamma = 1, a vertical shift of the log-score-transform changes nothing.",
+    REMARK,
+    "True, and not only with gamma = 1: for the composite Softmax nothing changes with any gamma. For the composite "
+    "Sigmoid, which the sentence is not about, something changes with every gamma (C31).",
 )
 def vertical_shifts_of_q():
     changes = [

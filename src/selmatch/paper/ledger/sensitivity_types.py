@@ -22,7 +22,7 @@ from selmatch.paper.ledger.measuring import (
     sigmoid_loss,
     slope_of,
 )
-from selmatch.paper.records import CONDITION, ERRATUM
+from selmatch.paper.records import CONDITION, ERRATUM, WORDING
 
 
 @claim(
@@ -124,7 +124,7 @@ def only_the_logistic_matches_cross_entropy():
 @claim("C20", "Section 2, bijection links", "The gradients of links onto [0, 1] are capped.")
 def gradients_are_capped():
     z = np.linspace(-50.0, 50.0, 41)
-    largest = np.abs(sigmoid_loss(2.0, 1.0).grad(z[:, None], z)).max()
+    largest = np.abs(sigmoid_loss(2.0, 1.0).grad(*np.meshgrid(z, z))).max()
     uncapped = sm.MatchingLoss(sm.Sinh()).grad(50.0, 0.0)
     return found(
         "largest gradient for scores in [-50, 50]: {largest} (sinh link: {uncapped})",
@@ -139,8 +139,8 @@ def gradients_are_capped():
     "C21",
     "Section 2, norm sensitivity; tab:mc_requirements",
     'Links "asymmetric" around the origin make pairwise losses indifferent to the order of a pair.',
-    ERRATUM,
-    "The word should be odd (antisymmetric), here, in the table and in the sentence about Huber: an odd link has that "
+    WORDING,
+    "What is meant is odd (antisymmetric), here, in the table and in the sentence about Huber: an odd link has that "
     "property, a merely asymmetric one has not.",
 )
 def odd_links_ignore_the_order():
@@ -236,9 +236,10 @@ def huber_is_two_c_smelu():
 @claim("C26", "Scalar link appendix", "Losses of observed scores in one flat region coincide.")
 def flat_regions_share_their_loss():
     links = [sm.SmeLU(1.0), sm.Huber(1.0), sm.Staircase((-1.0, 1.0), (1.0, 2.0))]
-    curves = [sm.MatchingLoss(link)(GRID[:, None], np.array([2.0, 3.0]), reduction="none") for link in links]
-    apart = max(deviation(pair[:, 0], pair[:, 1]) for pair in curves)
-    outside = deviation(*sm.MatchingLoss(sm.SmeLU(4.0))(GRID, np.array([[2.0], [3.0]]), reduction="none"))
+    predicted, observed = np.meshgrid(GRID, [2.0, 3.0])
+    curves = [sm.MatchingLoss(link)(predicted, observed, reduction="none") for link in links]
+    apart = max(deviation(*pair) for pair in curves)
+    outside = deviation(*sm.MatchingLoss(sm.SmeLU(4.0))(predicted, observed, reduction="none"))
     return found(
         "observed 2 and 3 in a flat piece of SmeLU, Huber, a staircase: losses differ by {apart}; on a slope by "
         "{outside}",

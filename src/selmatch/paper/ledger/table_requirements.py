@@ -21,7 +21,7 @@ from selmatch.paper.ledger.measuring import (
     scaled,
     shares,
 )
-from selmatch.paper.records import CONDITION, ERRATUM
+from selmatch.paper.records import CONDITION, REPEATED
 
 TABLE = "tab:mc_requirements"
 
@@ -30,8 +30,8 @@ TABLE = "tab:mc_requirements"
     "C90",
     TABLE,
     "Low norm: satisfied by a decomposed Sigmoid; standard Softmax, square and composite Softmax fail.",
-    ERRATUM,
-    "The first two fail; a composite Softmax does not in general (C72).",
+    REPEATED,
+    "The decomposed Sigmoid looks there, standard Softmax and square do not; the composite Softmax is that of C72.",
 )
 def who_looks_at_low_norms():
     kinds = {
@@ -157,8 +157,8 @@ def tanh_reverses():
     TABLE,
     "Ranking: only losses with a composite Softmax.",
     CONDITION,
-    "Ranking means that the sensitivity of a class depends on the other classes; as shift invariance the row is wrong "
-    "(C67, C68).",
+    "Ranking means that the sensitivity of a class depends on the other classes. Shift invariance is another matter "
+    "(C67).",
 )
 def who_ranks():
     ranks = [sm.classify(q, role="softmax").ranks for q in (sm.Sinh(), sm.Exp(), sm.Sigmoid())]
