@@ -15,6 +15,7 @@ from conftest import JUMPING, KINKED, LINKS, SMOOTH
 from selmatch import certify
 from selmatch import functions as f
 from selmatch.certify import Proved, Refuted, Undecided
+from selmatch.distillation import distillation_loss
 
 DOMAIN = (-8.0, 8.0)
 FOLDER = pathlib.Path(os.environ.get("SELMATCH_GOLDEN", pathlib.Path(__file__).parent / "golden"))
@@ -613,3 +614,105 @@ def test_witnesses_hold_in_fifty_digits():
 def test_bad_questions_are_refused_in_words(call, message):
     with pytest.raises((TypeError, ValueError), match=message):
         call()
+
+
+# ----------------------------------------------------------------------------------------------------- students' logits
+
+#: scalings q with their primitives Q in mpmath, of which distillation as log-probabilities is not convex
+CURVED = {
+    "exp": (sm.Exp().affine(beta=-3.0), lambda x: mpmath.exp(x + 3), lambda x: mpmath.exp(x + 3)),
+    "identity": (sm.Identity(), lambda x: x, lambda x: x**2 / 2),
+    "sinh": (sm.Sinh().affine(alpha=0.5), lambda x: mpmath.sinh(x / 2), lambda x: 2 * mpmath.cosh(x / 2)),
+    "sigmoid": (
+        sm.Sigmoid().affine(beta=-2.0),
+        lambda x: 1 / (1 + mpmath.exp(-x - 2)),
+        lambda x: mpmath.log1p(mpmath.exp(x + 2)),
+    ),
+    "smelu": (
+        sm.SmeLU(c=1.0).affine(beta=-9.0),
+        lambda x: min(max((x + 10) / 2, 0), 1),
+        lambda x: x + 9 if x >= -8 else max(x + 10, 0) ** 2 / 4,
+    ),
+}
+
+
+def exact_loss(q, Q, gamma, student, teacher):
+    """From the definition: the potential's divergence between log-probabilities."""
+    with mpmath.workdps(60):
+        rows = [[mpmath.mpf(x) for x in row] for row in (student, teacher)]
+        s_hat, s = ([x - mpmath.log(mpmath.fsum(map(mpmath.exp, row))) for x in row] for row in rows)
+        sums = [mpmath.fsum(mpmath.exp(Q(x) / gamma) for x in row) for row in (s_hat, s)]
+        links = [q(x) * mpmath.exp(Q(x) / gamma) / sums[1] for x in s]
+        line = mpmath.fsum((a - b) * h for a, b, h in zip(s_hat, s, links, strict=True))
+        return gamma * mpmath.log(sums[0] / sums[1]) - line
+
+
+@pytest.mark.parametrize(
+    ("name", "gamma"),
+    [("exp", 0.3), ("smelu", 1.0), ("sigmoid", 1.0)]
+    + [pytest.param(name, gamma, marks=pytest.mark.slow) for name in CURVED for gamma in (0.3, 1.0)],
+)
+def test_log_probabilities_are_not_convex_in_the_logits(name, gamma):
+    scaling, q, Q = CURVED[name]
+    loss = sm.MatchingLoss(sm.CompositeSoftmax(scaling, gamma=gamma))
+    certificate = certify.convex(loss, canonicalise="log_probabilities")
+    if (name, gamma) == ("sigmoid", 1.0):  # nobody knows
+        assert isinstance(certificate, Undecided)
+        return
+    assert isinstance(certificate, Refuted)
+    a, middle, b, teacher = certificate.witness.scores
+    np.testing.assert_array_equal(middle, 0.5 * (np.array(a) + b))
+    exact = [exact_loss(q, Q, gamma, z, teacher) for z in (a, middle, b)]
+    assert exact[1] > 0.5 * (exact[0] + exact[2])
+    np.testing.assert_allclose(certificate.witness.values, [float(x) for x in exact], rtol=1e-9, atol=1e-30)
+
+
+def test_the_search_knows_biases_anchors_and_separable_links():
+    for potential in (
+        sm.CompositeSoftmax(sm.Exp(), gamma=0.3, rho=(1.0, 2.0, 0.5, 1.0, 3.0)),
+        sm.CompositeSoftmax(gamma=0.2, anchor=-1.0),
+        sm.Separable(sm.Identity()),
+    ):
+        certificate = certify.convex(potential, canonicalise="log_probabilities")
+        assert isinstance(certificate, Refuted), potential
+        a, middle, b, teacher = map(np.array, certificate.witness.scores)
+        assert len(a) == len(potential.rho) if getattr(potential, "rho", None) else len(a) in (2, 3, 4)
+        found = [
+            distillation_loss(z, teacher, sm.MatchingLoss(potential), canonicalise="log_probabilities")
+            for z in (a, middle, b)
+        ]
+        assert found[1] > 0.5 * (found[0] + found[2])
+
+
+def test_what_sees_no_levels_stays_convex():
+    for potential in (
+        sm.CompositeSoftmax(),
+        sm.CompositeSoftmax(sm.Constant(2.0), gamma=0.3, rho=(1.0, 2.0)),
+        sm.CompositeSoftmax(sm.Exp().capped(0.0, 1.0)),  # log-probabilities are not positive
+        sm.Separable(sm.ReLU()),
+    ):
+        assert isinstance(certify.convex(potential, canonicalise="log_probabilities"), Proved), potential
+    assert isinstance(certify.convex(sm.CompositeSoftmax(sm.Tanh()), canonicalise="log_probabilities"), Undecided)
+
+
+def test_a_linear_way_keeps_a_loss_convex():
+    loss = sm.CompositeSoftmax(sm.Exp().affine(beta=-3.0), gamma=0.3)
+    certificate = certify.convex(loss, canonicalise="teacher_maximum")
+    assert certificate.how == "scores are linear in the logits; Q is convex: Exp never decreases"
+    never = sm.CompositeSoftmax(sm.Cosh(), gamma=3.0, check=False)
+    refuted = certify.convex(never, (-2, 2), canonicalise="teacher_maximum")
+    assert isinstance(refuted, Refuted)
+    assert all(-2 <= x <= 2 for row in refuted.witness.scores for x in row)
+
+
+def test_a_module_brings_what_becomes_of_its_logits():
+    potential = sm.CompositeSoftmax(sm.Exp(), gamma=0.3)
+    assert certify.convex(sm.torch.MatchingLoss(potential))
+    assert isinstance(certify.convex(sm.torch.MatchingLoss(potential, canonicalise=True)), Refuted)
+
+
+def test_what_logits_cannot_be_asked_of():
+    with pytest.raises(TypeError, match=r"certify.convex: canonicalise must be None for a loss of single scores"):
+        certify.convex(sm.Exp(), canonicalise="log_probabilities")
+    with pytest.raises(ValueError, match=r"certify.convex: canonicalise must be one of .*, got 'centred'"):
+        certify.convex(sm.CompositeSoftmax(), canonicalise="centred")

@@ -581,11 +581,11 @@ def test_equal_logits_cost_nothing(name):
 
 @pytest.mark.parametrize("make", LIBRARIES.values(), ids=LIBRARIES)
 @pytest.mark.parametrize("name", ["selective", "reverse_kl"])
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_logits_that_are_not_finite_are_named(make, name, bad):
     dirty = STUDENT.copy()
     dirty[1, 3, 7] = bad
-    message = r"the {}'s logits must be finite, got -?(nan|inf) in row \(1, 3\). Mask the row with where"
+    message = r"the {}'s logits must be finite, or -inf .*, got (nan|inf) in row \(1, 3\). Mask the row with where"
     with pytest.raises(ValueError, match=message.format("student")):
         ROWS[name](make(dirty), make(TEACHER))
     with pytest.raises(ValueError, match=message.format("teacher")):
@@ -598,17 +598,106 @@ def test_stored_teachers_and_halves_that_are_not_finite_are_named():
     dirty = TEACHER[0].copy()
     dirty[2] = np.nan
     teacher = TopKTeacher(np.arange(3) + np.zeros((4, 1), dtype=int), dirty[:, :3], np.full(4, 20.0), 20)
-    with pytest.raises(ValueError, match="the teacher's logits must be finite, got nan in row 2"):
+    with pytest.raises(ValueError, match=r"the teacher's logits must be finite, .*, got nan in row 2"):
         distillation_loss(STUDENT[0], teacher, CLIPPING)
-    with pytest.raises(ValueError, match=r"fitted: the teacher's logits must be finite, got nan in row 2"):
+    with pytest.raises(ValueError, match=r"fitted: the teacher's logits must be finite, .*, got nan in row 2"):
         fitted(dirty)
-    with pytest.raises(ValueError, match=r"fitted: the teacher's logits must be finite, got nan in row 2"):
+    with pytest.raises(ValueError, match=r"fitted: the teacher's logits must be finite, .*, got nan in row 2"):
         fitted(TopKTeacher.from_scores(dirty, 3), exact=True)
     student = torch.full((2, 5000), 60000.0, dtype=torch.float16)  # whose sum is beyond half precision
     assert forward_kl(student, student) == 0.0
     student[1, 4000] = torch.nan
-    with pytest.raises(ValueError, match="the student's logits must be finite, got nan in row 1"):
+    with pytest.raises(ValueError, match=r"the student's logits must be finite, .*, got nan in row 1"):
         forward_kl(student, student)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [*((make, name) for make in (np.asarray, torch.as_tensor) for name in ROWS), (jnp.asarray, "forward_kl")],
+)
+def test_classes_that_are_ruled_out_have_no_probability(make, name):
+    """A logit of -inf is one of -1e4: of the teacher, of both, and of the student."""
+    out_of_teacher, out_of_both = np.zeros_like(TEACHER, bool), np.zeros_like(TEACHER, bool)
+    out_of_teacher[..., 3:9], out_of_both[..., 12], out_of_both[0, :, 15:] = True, True, True
+    low = [np.where(out_of_both, -1e4, STUDENT), np.where(out_of_both | out_of_teacher, -1e4, TEACHER)]
+    infinite = [np.where(z == -1e4, -np.inf, z) for z in low]
+    expected = ROWS[name](*low, reduction="none")
+    compiled = jax.jit if make is jnp.asarray else lambda function: function
+    assert_equal(compiled(ROWS[name])(*map(make, infinite)), np.mean(expected))
+    assert_equal(ROWS[name](*map(make, infinite), reduction="none"), expected)
+    if make is torch.as_tensor:
+        value, slope = torch_gradient(ROWS[name], infinite[0], make(infinite[1]))
+        assert_equal(value, np.mean(expected))
+        assert_equal(slope, torch_gradient(ROWS[name], low[0], make(low[1]))[1])
+        halves = [torch.as_tensor(z).half() for z in infinite]
+        exact = float(ROWS[name](*(z.double() for z in halves)))
+        assert float(ROWS[name](*halves)) == pytest.approx(exact, rel=1e-5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_rules_classes_out(mode):
+    teacher = np.where(TEACHER < -2.0, -np.inf, TEACHER)
+    value = distillation_loss(STUDENT, teacher, CLIPPING, canonicalise=mode)
+    assert_equal(value, distillation_loss(STUDENT, np.maximum(teacher, -1e4), CLIPPING, canonicalise=mode))
+
+
+def test_a_ruled_out_class_is_that_of_the_usual_divergence():
+    teacher = np.where(TEACHER < -2.0, -np.inf, TEACHER)
+    log_q, p = torch.from_numpy(STUDENT).log_softmax(-1), torch.from_numpy(teacher).softmax(-1)
+    expected = torch.nn.functional.kl_div(log_q, p, reduction="none").sum(-1)
+    assert_equal(forward_kl(STUDENT, teacher, reduction="none"), expected)
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.as_tensor], ids=["numpy", "torch"])
+def test_stored_and_fitted_teachers_rule_classes_out(make):
+    teacher = TEACHER.copy()
+    teacher[..., 4:] = -np.inf  # fewer are left than are stored
+    stored, low = (TopKTeacher.from_scores(make(z), 6) for z in (teacher, np.maximum(teacher, -1e4)))
+    assert np.isfinite(np.asarray(stored.dense())).all()
+    exact = sm.CompositeSoftmax(sm.SmeLU(c=1.0).affine(beta=-30.0))
+    assert np.asarray(stored.is_exact(exact)).all()
+    assert_equal(distillation_loss(make(STUDENT), stored, exact), distillation_loss(STUDENT, teacher, exact), 1e-10)
+    assert_equal(distillation_loss(make(STUDENT), low, exact), distillation_loss(STUDENT, teacher, exact), 1e-10)
+    chosen = fitted(make(teacher))
+    assert chosen == fitted(np.maximum(teacher, -1e4))
+    assert clipped_share(chosen.loss, make(teacher)) == pytest.approx(chosen.share)
+
+
+def test_a_row_must_leave_a_class():
+    teacher = TEACHER[0].copy()
+    teacher[2] = -np.inf
+    with pytest.raises(ValueError, match=r"the teacher's logits must leave a class, got only -inf in row 2\. Mask"):
+        forward_kl(STUDENT[0], teacher)
+    assert math.isfinite(forward_kl(STUDENT[0], teacher, where=np.arange(4) != 2))
+
+
+def test_a_padded_vocabulary_is_cut():
+    padded = np.concatenate([STUDENT, logits(3, 4, 5)], axis=-1)
+    for pair, advice in (
+        ((padded, TEACHER), "student"),
+        ((STUDENT, np.concatenate([TEACHER, TEACHER], -1)), "teacher"),
+    ):
+        with pytest.raises(ValueError, match=rf"no classes: {advice}\[\.\.\., :20\]\.$") as refusal:
+            forward_kl(*pair)
+        names = dict(zip(("student", "teacher"), pair, strict=True))
+        names[advice] = eval(str(refusal.value).rpartition(": ")[2].rstrip("."), {}, names)
+        assert_equal(forward_kl(names["student"], names["teacher"]), forward_kl(STUDENT, TEACHER))
+    half = torch.from_numpy(padded)[..., :20]  # not contiguous
+    assert_equal(distillation_loss(half, torch.from_numpy(TEACHER), CLIPPING), ROWS["selective"](STUDENT, TEACHER))
+
+
+@pytest.mark.parametrize("make", LIBRARIES.values(), ids=LIBRARIES)
+def test_class_indices_are_no_teacher(make):
+    labels = np.arange(12).reshape(3, 4)
+    with pytest.raises((TypeError, ValueError), match=r"For class indices: ") as refusal:
+        distillation_loss(make(STUDENT), make(labels), CLIPPING)
+    names = {"loss": CLIPPING, "log_probabilities": log_probabilities}
+    value = eval(str(refusal.value).rpartition(": ")[2].rstrip("."), names, {"student": STUDENT, "labels": labels})
+    certain = np.where(np.arange(20) == labels[..., None], 0.0, -1e3)
+    assert value > 0.0
+    if make is torch.as_tensor:
+        plain = sm.MatchingLoss(sm.CompositeSoftmax()).label_loss(log_probabilities(STUDENT), labels)
+        assert_equal(plain, forward_kl(STUDENT, certain))
 
 
 @pytest.mark.parametrize(
@@ -676,3 +765,70 @@ def test_lists_and_whole_numbers_are_taken():
     masked = forward_kl(torch.zeros(2, 3), torch.arange(6.0).view(2, 3) ** 2, where=[True, False])
     assert masked == forward_kl(torch.zeros(1, 3), torch.tensor([[0.0, 1.0, 4.0]]))
     assert forward_kl([[1, 2]], [[2, 1]], where=[True]) == forward_kl(np.array([[1.0, 2.0]]), np.array([[2.0, 1.0]]))
+
+
+# ---------------------------------------------------------------------------------------- convex in the logits, or not
+
+
+@pytest.mark.parametrize("loss", [CLIPPING, RISING], ids=["clipping", "rising"])
+def test_linear_canonical_forms_are_convex_in_the_logits(loss):
+    rng = np.random.default_rng(8)
+    a, b = 4.0 * rng.normal(size=(2, 4000, 5))
+    teacher = np.round(rng.normal(size=(4000, 5)))  # many rows have several best classes
+    assert np.mean((teacher == teacher.max(-1, keepdims=True)).sum(-1) > 1) > 0.3
+    for mode in ("teacher_maximum", None):
+        losses = [
+            distillation_loss(z, teacher, loss, canonicalise=mode, reduction="none") for z in (a, b, 0.5 * (a + b))
+        ]
+        assert (losses[2] <= 0.5 * (losses[0] + losses[1]) * (1.0 + 1e-12)).all(), mode
+
+
+def test_log_probabilities_are_not():
+    loss = sm.CompositeSoftmax(sm.Exp().affine(beta=-3.0), gamma=0.3)
+    a, b, teacher = np.array([[-8.5, -5.5, -5.6], [-3.7, -3.6, -7.9], [-3.2, -0.7, -1.1]])
+    values = [distillation_loss(z, teacher, loss) for z in (a, 0.5 * (a + b), b)]
+    np.testing.assert_allclose(values, [0.077, 0.498, 0.056], atol=5e-4)
+
+
+@pytest.mark.parametrize("make", LIBRARIES.values(), ids=LIBRARIES)
+def test_several_best_classes_share_their_level(make):
+    teacher, student = np.array([[2.0, 2.0, -1.0]]), np.array([[3.0, 1.0, 0.0]])
+    value = distillation_loss(make(student), make(teacher), RISING, canonicalise="teacher_maximum")
+    assert_equal(value, RISING(student - 2.0, teacher - 2.0))
+    assert distillation_loss(make(teacher + 7.0), make(teacher), RISING, canonicalise="teacher_maximum") < 1e-15
+
+
+# ------------------------------------------------------------------------------------------ compiled for any shape
+
+
+def centred(*pair, **options):
+    return distillation_loss(*pair, RISING, canonicalise="teacher_maximum", **options)
+
+
+def compiled_agrees(function, *more, stored=False, backend="aot_eager", **options):
+    """In one graph and for two shapes; Python numbers among the arguments are symbols then."""
+    torch.compiler.reset()
+    compiled = torch.compile(function, dynamic=True, fullgraph=True, backend=backend)
+    for rows, classes in ((3, 7), (5, 11)):
+        student = torch.from_numpy(logits(rows, classes)).requires_grad_()
+        teacher = torch.from_numpy(logits(rows, classes, seed=1))
+        arguments = (student, TopKTeacher.from_scores(teacher, 4) if stored else teacher, *more)
+        mask = torch.arange(rows) != 1
+        slopes = [torch.autograd.grad(f(*arguments, where=mask, **options), student)[0] for f in (compiled, function)]
+        assert_equal(*slopes)
+
+
+def test_compiled_for_any_shape():
+    compiled_agrees(distillation_loss, sm.MatchingLoss(sm.CompositeSoftmax()), backend="eager")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", [*ROWS.values(), centred], ids=[*ROWS, "centred"])
+def test_losses_are_compiled_for_any_shape_and_number(function):
+    compiled_agrees(function, num_items=5.0, temperature=1.5)
+
+
+@pytest.mark.slow
+def test_stored_teachers_are_compiled_for_any_shape():
+    compiled_agrees(distillation_loss, RISING)
+    compiled_agrees(distillation_loss, RISING, stored=True)

@@ -104,37 +104,38 @@ sinh(torch.ones(3), jnp.ones(3))
 # class indices
 softmax(ones, np.array([0, 1, 2, 1]))
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (4, 3) does, got shape (4,),
-    which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels, score=1).
 softmax(np.ones((3, 3)), np.array([0, 1, 2]))
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (3, 3) does, got shape (3,),
-    which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels, score=1).
 softmax(np.ones((3, 3)), np.array([0.0, 1.0, 2.0]))
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (3, 3) does, got shape (3,),
-    which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels, score=1).
 softmax(torch.ones(4, 3), torch.tensor([0, 1, 2, 1]))
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (4, 3) does, got shape (4,),
-    which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels, score=1).
 softmax(torch.ones(3, 3), torch.tensor([0, 1, 2]))
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (3, 3) does, got shape (3,),
-    which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels, score=1).
 softmax(jnp.ones((3, 3)), jnp.array([0, 1, 2]))
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (3, 3) does, got shape (3,),
-    which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels, score=1).
 softmax(ones, np.array([[0], [1], [2], [1]]))
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (4, 3) does, got shape (4, 1),
-    which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels, score=1).
 softmax([1.0, 2.0, 3.0], 2)
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (3,) does, got shape (), which
-    looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels, score=1).
 softmax(np.ones((2, 4, 3)), np.zeros((2, 4), int))
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (2, 4, 3) does, got shape (2,
-    4), which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    4), which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels, score=1).
 softmax.fenchel_young(ones, np.array([0, 1, 2, 1]))
     ValueError: MatchingLoss.fenchel_young: y must hold a number for every class, as s_hat of shape (4, 3) does, got
-    shape (4,), which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    shape (4,), which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels,
+    score=1).
 sm.MatchingLoss(sm.Separable(sm.Sinh()))(ones, np.array([0, 1, 2, 1]))
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (4, 3) does, got shape (4,),
-    which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young.
+    which looks like class indices. For class indices or one-hot rows: loss.label_loss(s_hat, labels).
 # values
 sinh([0.0, math.nan], [0.0, 1.0])
     ValueError: MatchingLoss: s_hat must be finite, got nan at index 1. Impute it, or mask it.
@@ -193,7 +194,7 @@ sm.MatchingLoss(sm.CompositeSoftmax()).fenchel_young(ones, ones)
     index (0, 0).
 softmax.fenchel_young(ones, ones / 3)
     TypeError: MatchingLoss.fenchel_young: the scaling must be constant (the standard Softmax) and without anchor, got
-    CompositeSoftmax(Sinh()). Give scores instead of link values, or conjugate=False.
+    CompositeSoftmax(Sinh()). Give scores instead of link values, or conjugate=False; for labels: label_loss.
 # options
 sinh([1.0, 1.0], [0.0, 0.0], weights=[1.0, -1.0])
     ValueError: MatchingLoss: weights must be finite and >= 0, got -1.0 at index 1.

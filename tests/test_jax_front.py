@@ -238,7 +238,7 @@ def test_scores_outside_the_domain_give_nan_there_alone():
         ((jnp.ones((4, 1)), jnp.ones(4), sm.Sinh()), {}, r"one shape must .* predictions \(4, 1\), targets \(4,\)"),
         ((jnp.ones(4), jnp.ones((4, 1)), sm.Sinh()), {}, r"one shape must .* predictions \(4,\), targets \(4, 1\)"),
         ((jnp.ones(4, int), jnp.ones(4), sm.Sinh()), {}, "predictions must be floating point, got dtype int"),
-        ((jnp.ones((2, 3)), jnp.asarray([0, 1]), PLAIN), {}, r"for every class.*\(2,\).*one_hot"),
+        ((jnp.ones((2, 3)), jnp.asarray([0, 1]), PLAIN), {}, r"for every class.*\(2,\).*label_loss"),
         ((jnp.ones((2, 3)), jnp.ones((2, 3)), PLAIN), {"axis": 2}, r"axis must be one of .* \(2, 3\), got 2"),
         ((jnp.ones(2), jnp.ones(2), sm.Sinh()), {"axis": 0}, r"axis must go with .*Separable"),
         ((jnp.ones(2), jnp.ones(2), sm.Sinh), {}, r"loss must be .*Try Sinh\(\)"),

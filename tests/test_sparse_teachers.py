@@ -182,3 +182,88 @@ def test_the_ceiling_allows_for_rounding_of_the_least_stored_score():
         left_out = torch.ones_like(scores, dtype=torch.bool).scatter(-1, teacher.indices, False)
         exact = scores.double().log_softmax(-1)[left_out]
         assert exact.max() <= teacher.ceiling.item()
+
+
+# ------------------------------------------------------------------------------------------------- rows, and batches
+
+ROWS = (3, -1, slice(1, 4), slice(None, None, 2), [4, 0], ([0, 2],), None)
+KEYS = (*ROWS, (2, 1), (slice(None), -1), (..., 0), (0, [1, 1]))
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
+def test_a_teacher_has_the_length_and_the_indices_of_its_rows(make):
+    z = scores(rows=24, classes=30).reshape(6, 4, 30)
+    teacher = TopKTeacher.from_scores(make(z), k=5)
+    rows = np.arange(24).reshape(6, 4)
+    masks = [make(rows[:, 0] % 8 == 0), make(rows % 3 == 0), make(np.array([5, 1]))]
+    for key in (*KEYS, *masks):
+        some = teacher[key]
+        picked = rows[np.asarray(key) if any(key is mask for mask in masks) else key]
+        assert some == TopKTeacher.from_scores(make(z.reshape(24, 30)[picked]), k=5), key
+        np.testing.assert_array_equal(some.dense(), np.asarray(teacher.dense()).reshape(24, 30)[picked])
+        np.testing.assert_array_equal(some.ceiling, np.asarray(teacher.ceiling).reshape(24)[picked])
+    assert len(teacher) == len(list(teacher)) == 6
+    assert sum(len(part) for part in teacher) == 24
+    with pytest.raises(IndexError):
+        teacher[0, 0, 0]  # classes are not rows
+    with pytest.raises(TypeError, match="TopKTeacher: rows must have an axis to be counted, got a single row"):
+        len(teacher[0, 0])
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
+def test_teachers_are_equal_if_they_store_the_same(make):
+    z = scores(classes=30)
+    teacher = TopKTeacher.from_scores(make(z), k=5)
+    assert teacher == TopKTeacher.from_scores(make(z.copy()), k=5) == teacher[:]
+    for other in (
+        TopKTeacher.from_scores(make(z), k=4),
+        TopKTeacher.from_scores(make(z + 1.0), k=5),
+        TopKTeacher.from_scores(make(z.astype(np.float32)), k=5),
+        TopKTeacher(teacher.indices, teacher.scores, teacher.log_sum_exp, classes=31),
+        TopKTeacher.from_scores((torch.from_numpy if make is np.asarray else np.asarray)(z), k=5),
+        teacher[:2],
+        "teacher",
+    ):
+        assert teacher != other
+
+
+def rows_of(teacher):
+    return [{"row": i, "teacher": row} for i, row in enumerate(teacher)]
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
+def test_loaders_put_rows_together(make):
+    z = scores(rows=20, classes=30).reshape(5, 4, 30)
+    teacher = TopKTeacher.from_scores(make(z), 5)
+    loader = torch.utils.data.DataLoader(rows_of(teacher), 2)
+    expected = TopKTeacher(*map(torch.as_tensor, (teacher.indices, teacher.scores, teacher.log_sum_exp)), classes=30)
+    for batch in loader:
+        assert batch["teacher"] == expected[batch["row"]]
+
+
+@pytest.mark.slow
+def test_fresh_processes_know_how_to_put_rows_together():
+    teacher = TopKTeacher.from_scores(torch.from_numpy(scores(rows=4, classes=30)), 5)
+    loader = torch.utils.data.DataLoader(rows_of(teacher), 2, num_workers=1, multiprocessing_context="spawn")
+    assert [batch["teacher"] for batch in loader] == [teacher[:2], teacher[2:]]
+
+
+def test_rows_of_different_shapes_make_no_batch():
+    z = torch.from_numpy(scores(rows=4, classes=30))
+    short, long = TopKTeacher.from_scores(z[:2], 5), TopKTeacher.from_scores(z, 5)
+    message = r"TopKTeacher: teachers of a batch must have one shape, got 5 of 30 classes, rows \(2,\) and 5 of 30"
+    with pytest.raises(ValueError, match=message):
+        torch.utils.data.default_collate([short, long])
+
+
+def test_what_moves_are_tensors():
+    teacher = TopKTeacher.from_scores(torch.from_numpy(scores(classes=30)), 5)
+    assert teacher.to("cpu", non_blocking=True) == teacher
+    stored = TopKTeacher.from_scores(scores(classes=30), 5)
+    with pytest.raises(TypeError, match=r"TopKTeacher: pin_memory\(\) is for tensors, got NumPy arrays"):
+        stored.pin_memory()
+    if torch.cuda.is_available():
+        pinned = teacher.pin_memory()
+        assert pinned == teacher
+        assert pinned.scores.is_pinned()
+        assert pinned.to("cuda", non_blocking=True).to("cpu") == teacher

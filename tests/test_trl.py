@@ -11,6 +11,7 @@ from datasets import Dataset
 from tiny_language_models import QUIET, VOCABULARY, model, tokenizer, weights
 from transformers import (
     DataCollatorForTokenClassification,
+    DataCollatorWithFlattening,
     LlamaForSequenceClassification,
     LlamaForTokenClassification,
     Trainer,
@@ -288,14 +289,14 @@ def test_modules_of_others_are_refused():
         compute_loss_func(torch.nn.MSELoss())
 
 
-def train_with_stored_teacher(folder, batch, accumulated, loss=CLIPPING, **options):
-    start = model().double()
+def train_with_stored_teacher(folder, batch, accumulated, loss=CLIPPING, start=None, collator=None, **options):
+    start = model().double() if start is None else start
     sizes = {"per_device_train_batch_size": batch, "gradient_accumulation_steps": accumulated}
     trainer = StoredTeacherTrainer(
         start,
         TrainingArguments(str(folder), num_train_epochs=1, per_device_eval_batch_size=8, **sizes, **QUIET),
         train_dataset=Dataset.from_list([with_columns(example) for example in sentences()]),
-        data_collator=TeacherCollator(padding_collator()),
+        data_collator=TeacherCollator(padding_collator() if collator is None else collator),
         loss=loss,
         **options,
     )
@@ -322,6 +323,58 @@ def test_a_stored_teacher_trains_as_the_full_one_does(tmp_path):
     torch.optim.SGD(student.parameters(), lr=QUIET["learning_rate"]).step()
     wanted = weights(student) - before
     assert (found - wanted).norm() / wanted.norm() < 1e-5  # columns of a dataset are float32
+
+
+def test_texts_in_one_row_give_the_update_of_padded_ones(tmp_path):
+    """DataCollatorWithFlattening starts positions anew with each text, whose first label does not count."""
+    padded, packed = (
+        train_with_stored_teacher(tmp_path, 4, 2, collator=collator)[0]
+        for collator in (None, DataCollatorWithFlattening())
+    )
+    assert padded.abs().max() > 1e-3
+    assert (packed - padded).norm() / padded.norm() < 1e-12
+
+
+def test_a_row_of_texts_holds_the_rows_of_their_teachers(tmp_path):
+    examples = [with_columns(example) for example in sentences()[:3]]
+    batch = TeacherCollator(DataCollatorWithFlattening())(examples)
+    assert batch["teacher_scores"].shape == (1, batch["input_ids"].shape[1], K)
+    assert batch["teacher_indices"][0].tolist() == [row for example in examples for row in example["teacher_indices"]]
+    with TeacherWriter(tmp_path / "teacher", classes=len(VOCABULARY), k=K, dtype="float32") as writer:
+        by_number = []
+        for example in examples:
+            plain = {name: example[name] for name in ("input_ids", "labels")}
+            scores = TopKTeacher.from_scores(teacher_logits(example["input_ids"]), K)
+            by_number.append({**plain, "teacher_records": list(writer.write(scores))})
+    stored = TeacherCollator(DataCollatorWithFlattening(), TeacherReader(tmp_path / "teacher"))(by_number)
+    counted = torch.nn.functional.pad(stored["labels"][:, 1:] != -100, (0, 1))
+    assert torch.equal(stored["teacher_indices"][counted], batch["teacher_indices"].sort(-1).values[counted])
+    with pytest.raises(ValueError, match="one row of each example, or one of all, got 2 of 3"):
+        TeacherCollator(lambda examples: {"input_ids": torch.zeros(2, 9)})(examples)
+
+
+def test_logits_that_pad_a_vocabulary_are_left_out(tmp_path):
+    size = len(VOCABULARY)
+    found, _ = train_with_stored_teacher(tmp_path, 8, 1)
+    start = model()
+    start.resize_token_embeddings(size + 5, mean_resizing=False)
+    padded = start.double()
+    trainer = train_with_stored_teacher(tmp_path, 8, 1, start=padded, vocab_size=size)[1]
+    trained = trainer.model
+    plain = model().double()
+    for name, before in plain.named_parameters():
+        before.data += trained.get_parameter(name).data[: len(before)] - before.data
+    reference = weights(plain) - weights(model().double())
+    assert (reference - found).norm() / found.norm() < 1e-12
+    example = with_columns(sentences()[0])
+    trainer._teacher = tuple(torch.tensor([column]) for column in list(example.values())[2:])
+    outputs, labels = {"logits": torch.randn(1, len(example["labels"]), size + 5)}, torch.tensor([example["labels"]])
+    expected = trainer._stored_teacher_loss(outputs, labels)
+    trainer.vocab_size = None  # teachers from a file know their classes
+    trainer.data_collator = TeacherCollator(padding_collator(), SimpleNamespace(classes=size))
+    assert trainer._stored_teacher_loss(outputs, labels) == expected
+    with pytest.raises(ValueError, match="StoredTeacherTrainer: vocab_size must be a whole number >= 1, got 0"):
+        train_with_stored_teacher(tmp_path, 8, 1, vocab_size=0)
 
 
 def test_accumulated_batches_of_a_stored_teacher_give_the_update_of_one_large_batch(tmp_path):

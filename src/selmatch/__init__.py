@@ -1,4 +1,4 @@
-"""Selective matching losses: convex, proper losses that are sharp where accuracy matters and calm where it does not."""
+"""Selective matching losses: proper, convex in the predicted scores, sharp where it matters and calm elsewhere."""
 
 __version__ = "0.1.0"
 

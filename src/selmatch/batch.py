@@ -265,16 +265,18 @@ def _require_classes(who: str, s_hat: Array) -> None:
         raise ValueError(f"{who}: s_hat must have at least one class on its last axis, got shape {tuple(s_hat.shape)}.")
 
 
-def _refuse_class_indices(who: str, name: str, s_hat: Array, s: Any, space: type) -> None:
+def _refuse_class_indices(who: str, name: str, s_hat: Array, s: Any, space: type, potential: Any) -> None:
     """Integers that would broadcast along the classes, or one number for each row of scores."""
     shape: tuple[int, ...] = tuple(s_hat.shape)
     given: tuple[int, ...] = () if is_number(s) else tuple(s.shape)
     integers = isinstance(s, int) if is_number(s) else not space.is_floating(s)
     for_each_row = len(shape) > 1 and given == shape[:-1]
     if for_each_row or (integers and (len(given) < len(shape) or given[-1:] != shape[-1:])):
+        from selmatch.labels import advice
+
         raise ValueError(
             f"{who}: {name} must hold a number for every class, as s_hat of shape {shape} does, got shape {given}, "
-            "which looks like class indices. Give scores, or soft targets (one-hot rows) to fenchel_young."
+            f"which looks like class indices. {advice(who, potential)}"
         )
 
 
@@ -435,7 +437,7 @@ def prepare(
     if vector:
         _require_classes(who, s_hat)
         if observed != "v":
-            _refuse_class_indices(who, observed, s_hat, given_s, space)
+            _refuse_class_indices(who, observed, s_hat, given_s, space, potential)
     shape = paired_shape(who, space, s_hat=tuple(s_hat.shape), **{observed: tuple(s.shape)})
     s, s_hat = space.broadcast(s, shape), space.broadcast(s_hat, shape)
     present = mask_of(who, mask, shape, space, s_hat, vector or lists)
@@ -472,6 +474,7 @@ def prepare_untouched(
     num_items: Any = None,
     *,
     vector: bool = False,
+    potential: Any = None,
 ) -> Batch:
     """A batch whose scores keep their dtypes and what is behind the mask, for kernels, which see to that by themselves.
 
@@ -481,7 +484,7 @@ def prepare_untouched(
     space = common_space(who, {"s_hat": s_hat, "s": s, "where": mask, "weights": weights})
     if vector:
         _require_classes(who, s_hat)
-        _refuse_class_indices(who, "s", s_hat, s, space)
+        _refuse_class_indices(who, "s", s_hat, s, space, potential)
     shape = paired_shape(who, space, s_hat=tuple(s_hat.shape), s=tuple(s.shape))
     present = mask_of(who, mask, shape, space, wide, vector)
     rows = present if present is None or not vector else space.row_any(present)

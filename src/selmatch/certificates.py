@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from selmatch.curve import Interval
 
@@ -19,14 +20,15 @@ class Witness:
     ----------
     text : str
         The failure as an inequality between two numbers.
-    scores : tuple of float
-        Where: for a link two scores a < b with h(a) > h(b), for a loss the observed and the predicted score.
+    scores : tuple
+        Where: for a link two scores a < b with h(a) > h(b), for a loss the observed and the predicted score. For
+        logits four rows of them: a student, the middle, another student, and the teacher.
     values : tuple of float
-        What was found there.
+        What was found there: for logits the losses of the three students.
     """
 
     text: str
-    scores: tuple[float, ...]
+    scores: tuple[Any, ...]
     values: tuple[float, ...]
 
     def __str__(self) -> str:

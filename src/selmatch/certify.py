@@ -24,6 +24,7 @@ import numpy as np
 
 from selmatch.algebra import is_straight, require_curve
 from selmatch.arrays.effort import Effort
+from selmatch.canonical import require_canonical
 from selmatch.certificates import (
     NEEDS_PROOFS,
     Certificate,
@@ -107,15 +108,23 @@ def convex_primitive(scaling: Curve, domain: Any = None, *, effort: Effort | Non
     return _decided("Q is convex", scaling, where_, _divergence_witness, effort)
 
 
-def convex(loss: Any, domain: Any = None, *, effort: Effort | None = None) -> Certificate:
+def convex(
+    loss: Any, domain: Any = None, *, canonicalise: str | None = None, effort: Effort | None = None
+) -> Certificate:
     """Is a loss convex in the predicted score (for many classes: jointly in all scores)?
+
+    With ``canonicalise``: is it convex in a student's logits, for every teacher? It need not be: log-probabilities are
+    a curved function of the logits.
 
     Parameters
     ----------
-    loss : MatchingLoss, potential or curve
-        What to look at; also one built with ``check=False``.
+    loss : MatchingLoss, potential, curve or module
+        What to look at; also one built with ``check=False``. A :class:`selmatch.torch.MatchingLoss` brings its
+        ``canonicalise``.
     domain : Interval or pair of numbers, optional
-        The scores (of each class); by default the whole domain.
+        The scores (of each class); by default the whole domain. With ``canonicalise`` the logits.
+    canonicalise : {"log_probabilities", "teacher_maximum", None}
+        How :func:`selmatch.distillation.distillation_loss` makes scores of logits, for losses of many classes.
     effort : Effort, optional
         As for :func:`non_decreasing`.
 
@@ -124,9 +133,20 @@ def convex(loss: Any, domain: Any = None, *, effort: Effort | None = None) -> Ce
     >>> import selmatch as sm
     >>> sm.certify.convex(sm.MatchingLoss(sm.Sigmoid()), domain=(-8, 8)).how
     'Sigmoid never decreases'
+    >>> scaling = sm.Exp().affine(beta=-3.0)
+    >>> for how in ("teacher_maximum", "log_probabilities"):
+    ...     print(type(sm.certify.convex(sm.CompositeSoftmax(scaling, gamma=0.3), canonicalise=how)).__name__)
+    Proved
+    Refuted
     """
     who, statement = "certify.convex", "the loss is convex"
+    if hasattr(loss, "canonicalise"):
+        canonicalise = canonicalise or ("log_probabilities" if loss.canonicalise else None)
+        loss = loss.loss
+    require_canonical(who, canonicalise)
     potential = _plain_potential(who, loss)
+    if canonicalise is not None:
+        return _convex_in_logits(who, potential, domain, canonicalise, effort)
     if isinstance(potential, Curve):
         return _decided(statement, potential, _interval(who, domain, potential.domain), _fall_witness, effort)
     if isinstance(potential, Separable):
@@ -437,6 +457,36 @@ def _convex_softmax(
         remains = "Q is not convex; with an anchor that is not enough to refute"
         return Undecided(statement, domain, found.how, remains=remains)
     return found
+
+
+def _convex_in_logits(who: str, potential: Any, domain: Any, canonicalise: str, effort: Effort | None) -> Certificate:
+    """Logits less the teacher's favourite are linear in the logits; log-probabilities are not."""
+    if not isinstance(potential, CompositeSoftmax | Separable):
+        raise TypeError(
+            f"{who}: canonicalise must be None for a loss of single scores, got {canonicalise!r} for {potential!r}. "
+            "For many classes: CompositeSoftmax(scaling)."
+        )
+    logits, curve = _interval(who, domain, Interval()), _curve_of(who, potential)
+    if canonicalise == "log_probabilities":
+        statement = "the loss is convex in the student's logits, which become log-probabilities,"
+        below = Interval(-math.inf, 0.0)
+        blind = is_known(curve) and getattr(potential, "anchor", None) is None
+        if blind and any(part.covers(below) for part in curve.flat_regions()):
+            return Proved(statement, logits, f"{type(curve).__name__} is constant there, so the loss sees no levels")
+    else:
+        statement = "the loss is convex in the student's logits, less that of the teacher's best class,"
+        reach = logits.high - logits.low
+        moves = Interval(-reach, reach).overlap(potential.domain)
+        found = None if moves is None else convex(potential, moves, effort=effort)
+        if isinstance(found, Proved):
+            return Proved(statement, logits, f"scores are linear in the logits; {found.how}", found.boxes)
+    from selmatch.logits import search_witness
+
+    witness = search_witness(potential, curve, canonicalise, logits)
+    how = "evaluated in double precision"
+    if witness is None:
+        return Undecided(statement, logits, how, remains="neither a proof nor a witness was found")
+    return Refuted(statement, logits, how, witness=witness)
 
 
 # ----------------------------------------------------------------------------------------------- signs and symmetries

@@ -128,20 +128,23 @@ def _shares(softmax: CompositeSoftmax, y: Array) -> Array:
     if value is None or softmax.anchor is not None:
         raise TypeError(
             "MatchingLoss.fenchel_young: the scaling must be constant (the standard Softmax) and without anchor, got "
-            f"{softmax!r}. Give scores instead of link values, or conjugate=False."
+            f"{softmax!r}. Give scores instead of link values, or conjugate=False; for labels: label_loss."
         )
     return y / value
 
 
 def _softmax_fenchel_young(softmax: CompositeSoftmax, s_hat: Array, y: Array, present: Array) -> Array:
     """gamma KL(y to p(s_hat)), each term >= 0."""
-    t = _shares(softmax, y)
-    rows = softmax._rows(s_hat, present)
+    term = divergence_terms(softmax._rows(s_hat, present), _shares(softmax, y))
+    return softmax.gamma * row_sum(term if present is None else where(present, term, 0.0))[..., 0]
+
+
+def divergence_terms(rows: Any, t: Array) -> Array:
+    """t log(t / p) - t + p of each class, for the probabilities p of a point: none is negative."""
     rare = (rows.p < 1e-30) | (t == 0)
     p = where(rare, 1.0, rows.p)
     usual = k_scaled(p, where(rare, 0.0, t) - where(rare, 0.0, p), where(rare, 1.0, t))
-    term = where(rare, xlogy(t, t) - t * where(rare, rows.log_p, 0.0) - t + rows.p, usual)
-    return softmax.gamma * row_sum(term if present is None else where(present, term, 0.0))[..., 0]
+    return where(rare, xlogy(t, t) - t * where(rare, rows.log_p, 0.0) - t + rows.p, usual)
 
 
 def _softmax_conjugate(softmax: CompositeSoftmax, y: Array, present: Array) -> Array:

@@ -18,10 +18,11 @@ import numpy as np
 from selmatch.algebra import require_curve
 from selmatch.arrays.namespaces import NumPy
 from selmatch.batch import mask_of_rows
+from selmatch.canonical import comparable, constant, log_probabilities, require_canonical, without_infinities
 from selmatch.composite import CompositeSoftmax
 from selmatch.curve import Curve
 from selmatch.curves import SmeLU
-from selmatch.functions import exp, expm1, fold, log, minimum, namespace_of, row_max, row_sum, softplus
+from selmatch.functions import exp, expm1, fold, minimum, namespace_of, row_sum, softplus
 from selmatch.functions import where as choose
 from selmatch.losses import Loss, MatchingLoss, potential_of
 from selmatch.parameters import has_plain_numbers, number
@@ -42,9 +43,6 @@ __all__ = [
 Array = Any
 
 _log = logging.getLogger(__name__)
-
-#: how scores are made comparable
-_CANONICAL = ("log_probabilities", "teacher_maximum", None)
 
 
 # ------------------------------------------------------------------------------------------------------- the losses
@@ -67,15 +65,19 @@ def distillation_loss(
     Parameters
     ----------
     student : array
-        Logits, classes on the last axis; of NumPy, PyTorch (kernels run where there are some) or JAX. Logits must be
-        finite; others are an error that names the row, or NaN where values cannot be looked at.
+        Logits, classes on the last axis; of NumPy, PyTorch (kernels run where there are some) or JAX. Those of -inf are
+        taken as -1e4, which rules the class out, but not on GPUs outside of compiled code: clamp them there. Others
+        that are not finite are an error that names the row, or NaN where values cannot be looked at.
     teacher : array or TopKTeacher
         Logits of the same shape, or the best classes of each row.
     loss : MatchingLoss, CompositeSoftmax or Curve
         What a move of the scores costs; a curve is the scaling of a composite Softmax.
     canonicalise : {"log_probabilities", "teacher_maximum", None}
         How logits, which are only defined up to a shift, become scores: as logarithms of probabilities; or less the
-        score of the class that the teacher likes best, on both sides; None takes them as they are.
+        score of the class that the teacher likes best, on both sides (the mean, if several are best); None takes them
+        as they are. The loss is convex in the scores. With the last two, scores are linear in the student's logits, so
+        that it is convex in these too; log-probabilities are not, and with them it need not be: ask
+        ``certify.convex(loss, canonicalise="log_probabilities")``.
     temperature : float
         Divides both logits, > 0. The loss is not multiplied by its square.
     where : boolean array, optional
@@ -105,8 +107,7 @@ def distillation_loss(
     """
     who = "distillation_loss"
     loss = loss_of_classes(who, loss)
-    if canonicalise not in _CANONICAL:
-        raise ValueError(f"{who}: canonicalise must be one of {_CANONICAL}, got {canonicalise!r}.")
+    require_canonical(who, canonicalise)
     given = _given(who, student, teacher, temperature, where)
     options = {"weights": weights, "reduction": reduction, "num_items": num_items}
     if canonicalise == "log_probabilities":
@@ -285,18 +286,19 @@ def _given(who: str, student: Any, teacher: Any, temperature: Any, where: Any) -
     _require_one_library(who, space, known)
     expected = (*known.shape[:-1], teacher.classes) if isinstance(teacher, TopKTeacher) else tuple(known.shape)
     if shape != expected:
-        raise ValueError(f"{who}: student and teacher must have one shape, got {shape} and {expected}.")
+        remedy = _remedy(shape, expected, stored)
+        raise ValueError(f"{who}: student and teacher must have one shape, got {shape} and {expected}.{remedy}")
     rows = _row_mask(who, where, shape[:-1])
     if rows is not None:
         if isinstance(where, (bool, list, tuple)) and space.name == "PyTorch":  # lists belong to no library
             rows = student.new_tensor(rows).bool()
         _require_one_library(who, space, rows, "where")
         rows = space.adopt(rows) if space.name == "JAX" else rows
-    _require_finite(who, "student", student, rows)
-    _require_finite(who, "teacher", known, rows)
+    student = _ruled_out(who, "student", student, rows)
+    known = _ruled_out(who, "teacher", known, rows)
     if space.name == "JAX" and not stored:
         known = space.adopt(known)
-    teacher = teacher if stored else _constant(known)
+    teacher = teacher if stored else constant(known)
     if temperature != 1.0:
         if stored:
             raise ValueError(
@@ -306,6 +308,16 @@ def _given(who: str, student: Any, teacher: Any, temperature: Any, where: Any) -
             )
         student, teacher = space.widen(student) / temperature, space.widen(teacher) / temperature
     return _Given(student, teacher, None if rows is None else rows[..., None], space, like)
+
+
+def _remedy(student: tuple[int, ...], teacher: tuple[int, ...], stored: bool) -> str:
+    """What to do about class indices, and about vocabularies of which one is padded."""
+    if teacher == student[:-1]:
+        return " For class indices: loss.label_loss(log_probabilities(student), labels)."
+    if student[:-1] == teacher[:-1]:
+        name = "student" if student[-1] > teacher[-1] else "TopKTeacher.from_scores of scores" if stored else "teacher"
+        return f" Columns that pad a vocabulary are no classes: {name}[..., :{min(student[-1], teacher[-1])}]."
+    return ""
 
 
 def _logits(who: str, name: str, x: Any) -> Array:
@@ -322,7 +334,8 @@ def _logits(who: str, name: str, x: Any) -> Array:
         return x
     if space is NumPy and x.dtype.kind in "iu":
         return x.astype(np.float64)
-    raise TypeError(f"{who}: {name} must be floating point, got dtype {x.dtype}.")
+    labels = " For class indices: loss.label_loss(log_probabilities(student), labels)." if name == "teacher" else ""
+    raise TypeError(f"{who}: {name} must be floating point, got dtype {x.dtype}.{labels}")
 
 
 def _require_one_library(who: str, space: Any, x: Array, name: str = "teacher") -> None:
@@ -347,24 +360,38 @@ def _row_mask(who: str, where: Any, rows: tuple[int, ...]) -> Array:
     return mask
 
 
-def _require_finite(who: str, name: str, x: Array, rows: Array) -> None:
-    """Name the first row with a logit that is not finite, where values can be looked at.
+def _ruled_out(who: str, name: str, x: Array, rows: Array) -> Array:
+    """Logits with a low number for -inf; others that are not finite are an error, where values can be looked at.
 
-    One pass tells whether there is one; only then rows are looked at.
+    One pass tells whether there is one; only then rows are looked at. On GPUs logits are taken as they are: a copy
+    would double their memory.
     """
     space = namespace_of(x)
-    if _visibly_finite(x, space) is not False:
-        return
-    bad = _as_numpy(~space.isfinite(x))
+    finite = _visibly_finite(x, space)
+    if finite or (finite is None and _has_kernels(x)):
+        return x
+    if finite is False:
+        _require_finite_or_low(who, name, _as_numpy(x), None if rows is None else _as_numpy(rows))
+    return without_infinities(x)
+
+
+def _require_finite_or_low(who: str, name: str, x: np.ndarray, rows: np.ndarray | None) -> None:
+    bad = ~np.isfinite(x) & (x != -math.inf)
+    empty = (x == -math.inf).all(axis=-1)
+    bad[..., 0] |= empty
     if rows is not None:
-        bad = bad & _as_numpy(rows)[..., None]
+        bad &= rows[..., None]
     if not bad.any():
         return
     *row, place = (int(i) for i in np.argwhere(bad)[0])
     named = tuple(row) if len(row) > 1 else row[0] if row else 0
+    if empty[tuple(row)]:
+        raise ValueError(
+            f"{who}: the {name}'s logits must leave a class, got only -inf in row {named}. Mask the row with where."
+        )
     raise ValueError(
-        f"{who}: the {name}'s logits must be finite, got {float(x[(*row, place)])} in row {named}. "
-        "Mask the row with where; a class that is ruled out needs a low number, such as -1e4."
+        f"{who}: the {name}'s logits must be finite, or -inf for a class that is ruled out, got {x[(*row, place)]} in "
+        f"row {named}. Mask the row with where."
     )
 
 
@@ -404,33 +431,9 @@ def _canonical(given: _Given, how: str | None = "log_probabilities") -> tuple[Ar
     teacher = namespace_of(teacher).widen(teacher)
     if given.where is not None:
         student, teacher = choose(given.where, student, 0.0), choose(given.where, teacher, 0.0)
-    if how == "log_probabilities":
-        return log_probabilities(student), teacher if stored else log_probabilities(teacher)
-    if how == "teacher_maximum":
-        top = row_max(teacher)
-        return student - row_max(choose(teacher >= top, student, -math.inf)), teacher - top
-    return student, teacher
-
-
-def log_probabilities(z: Array) -> Array:
-    """Logarithms of the probabilities that logits stand for, classes on the last axis.
-
-    Examples
-    --------
-    >>> from selmatch.distillation import log_probabilities
-    >>> np.exp(log_probabilities(np.log([1.0, 2.0, 5.0])))
-    array([0.125, 0.25 , 0.625])
-    """
-    if namespace_of(z).name == "PyTorch":
-        return z.log_softmax(-1)  # in one pass
-    z = z - _constant(row_max(z))
-    return z - log(row_sum(exp(z)))
-
-
-def _constant(x: Array) -> Array:
-    """x without derivatives."""
-    space = namespace_of(x)
-    return space.constant(x) if hasattr(space, "constant") else x
+    if stored and how == "log_probabilities":
+        return log_probabilities(student), teacher
+    return comparable(student, teacher, how)
 
 
 # --------------------------------------------------------------------------------------------- the front ends' losses
@@ -699,7 +702,7 @@ class _Rows(NamedTuple):
         for start in range(0, self.listed.shape[0], step):
             part = slice(start, start + step)
             kept = slice(None) if self.mask is None else self.mask[part]
-            z = _constant(self.listed[part][kept])
+            z = constant(self.listed[part][kept])
             z = z if self.stored else log_probabilities(namespace_of(z).widen(z))
             nowhere = np.full(z.shape[0], -math.inf)
             yield z, nowhere if self.tail is None else self.tail[part][_as_numpy(kept)]
@@ -712,7 +715,7 @@ def _rows_to_look_at(who: str, teacher: Any, where: Any) -> _Rows:
     if not shape or shape[-1] == 0:
         raise ValueError(f"{who}: teacher must have its classes on the last axis, got shape {shape}.")
     mask = _row_mask(who, where, shape[:-1])
-    _require_finite(who, "teacher", listed, mask)
+    listed = _ruled_out(who, "teacher", listed, mask)
     if math.prod(shape[:-1]) == 0 or (mask is not None and not _as_numpy(mask).any()):
         raise ValueError(f"{who}: teacher must have at least one row that counts, got none.")
     mask = None if mask is None else mask.reshape(-1)

@@ -159,6 +159,7 @@ def _notes(loss: Any) -> list[str]:
         notes.append(f"Sensitivity of one score {place}; ranking_report looks at any others.")
     if isinstance(potential, CompositeSoftmax) and constant_value(potential.scaling) is None:
         notes.append("Adding a number to all scores of a row changes the loss: agree on their level.")
+        notes.append("Convex in the scores; in logits of which they are the log-probabilities it need not be.")
     if isinstance(potential, (CompositeSigmoid, CompositeSoftmax)) and constant_value(potential.scaling) is None:
         reach = _trusted_reach(potential)
         if math.isfinite(reach.low) or math.isfinite(reach.high):

@@ -23,6 +23,7 @@ except ImportError as error:
 from selmatch import functions
 from selmatch.arrays.namespaces import is_number
 from selmatch.batch import paired_shape
+from selmatch.labels import advice
 from selmatch.losses import Loss, OfScores, OfTargets, OfTargetsAlone, loss_of
 from selmatch.parameters import positive_names
 
@@ -137,7 +138,8 @@ def fenchel_young_loss(
 def trainable(loss: Any, names: str | Iterable[str]) -> tuple[dict[str, jax.Array], Callable[[Any], Any]]:
     """Parameters of a loss to learn, for Optax, and the function that makes the loss from them.
 
-    Alpha, gain, gamma and rho are held as logarithms: whatever an optimiser does to them, the loss stays convex. Never
+    Alpha, gain, gamma and rho are held as logarithms: whatever an optimiser does to them, the loss stays convex in the
+    predictions. Never
     learn them on the loss itself, which is least where it is blind (alpha to 0): use a measure of the validation data.
 
     Parameters
@@ -236,7 +238,7 @@ def _arranged(
         if targets.ndim not in (0, predictions.ndim) and not last:
             raise ValueError(
                 f"{who}: targets must hold a number for every class, as predictions of shape {predictions.shape} do, "
-                f"got shape {targets.shape}. Give scores, or jax.nn.one_hot(...) to fenchel_young_loss."
+                f"got shape {targets.shape}. {advice(who, loss.potential)}"
             )
     elif axis != -1:
         raise ValueError(f"{who}: axis must go with a loss of many classes, got {axis}. Try Separable(curve).")

@@ -28,6 +28,7 @@ from selmatch.conjugates import attainable, fenchel_young, fenchel_young_slope, 
 from selmatch.curve import Curve
 from selmatch.functions import row_max, square, where
 from selmatch.inversion import minimise, minimise_labels, minimise_rows
+from selmatch.labels import checked_shares, require_score, share_losses, shares_of
 from selmatch.parameters import LEAF, has_plain_numbers, keep, number
 from selmatch.quadrature import at_least_the_quotient, mean_on_the_way
 
@@ -290,8 +291,8 @@ class MatchingLoss(Loss):
 
     .. math:: L(\hat s, s) = H(\hat s) - H(s) - (\hat s - s) h(s), \qquad \nabla L = h(\hat s) - h(s)
 
-    Convex in the prediction and proper: the best prediction for random S is h^-1(E h(S)), not the mean (see
-    :meth:`minimiser`).
+    Convex in the predicted scores (for many classes in all of them together) and proper: the best prediction for random
+    S is h^-1(E h(S)), not the mean (see :meth:`minimiser`).
 
     Parameters
     ----------
@@ -493,6 +494,71 @@ class MatchingLoss(Loss):
         batch = self._prepare_targets(".fenchel_young_grad", s_hat, y, where, weights, reduction, num_items)
         (move,) = batch.evaluate(lambda *move: (OfTargets.gradient(self, *move),))
         return batch.scaled(move)
+
+    def label_loss(
+        self,
+        s_hat: Any,
+        labels: Any,
+        *,
+        score: Any = 0.0,
+        ignore_index: int = -100,
+        where: Any = None,
+        weights: Any = None,
+        reduction: str = "mean",
+        num_items: Any = None,
+    ) -> Any:
+        r"""The loss of many classes for labels: class indices, or rows of shares (one-hot or soft).
+
+        .. math:: -\gamma \log p_k(\hat s) + r_Q(\tau, \hat s_k - \tau)
+
+        This is the matching loss of a teacher who is certain of class k: the score of k is tau (``score``), and the
+        probability p of all other classes is 0. The loss is convex in s_hat, never negative, and elicits
+        h_k(s_hat) = q(tau) P(k); its gradient is that of :meth:`fenchel_young` for y_k = q(tau). With a constant q the
+        second part, the remainder of Q, is 0: ``CompositeSoftmax()`` gives the cross-entropy. Soft labels give the mean
+        over their classes. A ``Separable`` potential takes the rows as link values.
+
+        Parameters
+        ----------
+        s_hat : array
+            Predicted scores, classes on the last axis.
+        labels : array
+            Class indices, with one axis less, or shares of the classes, of the shape of s_hat. Other numbers are an
+            error in NumPy, and give NaN in PyTorch and JAX.
+        score : number
+            The score that the labelled class should have, where q > 0: 0 for log-probabilities.
+        ignore_index : int
+            The index of rows that do not count.
+        where, weights, reduction, num_items
+            As for the call; a mask may also have the shape of the rows.
+
+        Examples
+        --------
+        >>> scores = np.log([[0.5, 0.25, 0.25], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
+        >>> float(MatchingLoss(CompositeSoftmax()).label_loss(scores, [0, 1, -100]))
+        0.45814...
+        >>> MatchingLoss(CompositeSoftmax(Exp())).label_loss(scores, [0, 1, -100], reduction="none").round(3)
+        array([1.132, 0.713, 0.   ])
+        """
+        who = "MatchingLoss.label_loss"
+        if not self.vector:
+            raise TypeError(
+                f"{who}: the potential must be one of many classes, got {self.potential!r}. Try "
+                "CompositeSoftmax(scaling); for single scores: fenchel_young."
+            )
+        s_hat, y, where = shares_of(who, s_hat, labels, where, ignore_index)
+        return self._share_loss(s_hat, y, score, where, weights, reduction, num_items)
+
+    def _share_loss(self, s_hat: Any, y: Any, score: Any, *options: Any) -> Any:
+        who = "MatchingLoss.label_loss"
+        if isinstance(self.potential, Separable):
+            batch = self._prepare_targets(".label_loss", s_hat, y, *options)
+            (value,) = batch.evaluate(lambda y, u, xh, present: (fenchel_young(self.potential, xh, y, present),))
+            return batch.reduced(value)
+        score = require_score(who, self.potential, score)
+        batch = prepare(who, self.potential, s_hat, y, *options, vector=True, observed="y")
+        batch.s = checked_shares(who, batch)
+        (value,) = batch.evaluate(lambda y, u, xh, present: (share_losses(self.potential, xh, y, score, present),))
+        return batch.reduced(value)
 
     def _prepare_targets(self, method: str, *arguments: Any) -> Batch:
         who = "MatchingLoss" + method

@@ -43,7 +43,7 @@ def number(
     if not _is_real(value):
         raise TypeError(f"{who}: {name} must be a number, got {value!r}.")
     result = float(value)
-    if not (math.isfinite(result) or (infinite and math.isinf(result))):
+    if result != result or (abs(result) == math.inf and not infinite):  # comparisons also take symbols of torch.compile
         raise ValueError(f"{who}: {name} must be finite, got {result}.")
     if above is not None and not result > above:
         raise ValueError(f"{who}: {name} must be > {above:g}, got {result}.")
@@ -54,7 +54,8 @@ def number(
 
 def is_framework_array(value: Any) -> bool:
     """Whether a value is an array, but none of NumPy's."""
-    return hasattr(value, "dtype") and not isinstance(value, (np.ndarray, np.generic))
+    # the type comes first: symbols of torch.compile, which are numbers, can be asked for nothing else
+    return not isinstance(value, (int, float, np.ndarray, np.generic)) and hasattr(value, "dtype")
 
 
 def parameter(who: str, name: str, value: Any, **bounds: Any) -> Any:

@@ -9,11 +9,14 @@ approximation.
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from selmatch.canonical import without_infinities
 from selmatch.composite import CompositeSoftmax
 from selmatch.curve import Curve
 from selmatch.losses import MatchingLoss
@@ -40,12 +43,15 @@ class TopKTeacher:
     with a scaling that is 0 for all classes that are not stored. Stored classes are put in ascending
     order; make the object once, not in every step.
 
+    It has the length and the indices of its rows: ``teacher[3]``, ``teacher[mask]``, ``teacher[:, -1]``. Rows of one
+    shape are put together again by a ``DataLoader`` of PyTorch, also from other processes and in pinned memory.
+
     Parameters
     ----------
     indices : array of integers
         The stored classes of each row, k on the last axis, each of them once. A tensor or a NumPy array.
     scores : array
-        Their scores (raw logits), of the shape of ``indices``.
+        Their scores (raw logits), of the shape of ``indices``; -inf is taken as -1e4.
     log_sum_exp : array
         The log-sum-exp of all scores of a row, with one axis less.
     classes : int
@@ -58,6 +64,8 @@ class TopKTeacher:
     array([[0, 2]])
     >>> np.exp(teacher.dense()).round(12)
     array([[0.5, 0.1, 0.3, 0.1]])
+    >>> len(teacher), teacher[0]
+    (1, TopKTeacher(2 of 4 classes, rows ()))
     """
 
     indices: Any
@@ -76,7 +84,7 @@ class TopKTeacher:
         indices, scores = _sorted(self.indices, self.scores)
         _check_values(indices, self.classes)
         level = self.log_sum_exp.detach() if _is_tensor(self.log_sum_exp) else self.log_sum_exp
-        _check_total(*self._keep(indices, scores, level, int(self.classes)))
+        _check_total(*self._keep(indices, without_infinities(scores), level, int(self.classes)))
 
     def _keep(self, indices: Any, scores: Any, level: Any, classes: int) -> tuple[Any, Any]:
         """Store what was given, and what every loss needs of it: computed once, not in every step.
@@ -91,7 +99,18 @@ class TopKTeacher:
         kept["_narrow"] = indices.int() if _is_tensor(indices) and classes < 1 << 31 else indices
         for name, value in kept.items():
             object.__setattr__(self, name, value)
+        _announce()
         return left, rounding
+
+    @property
+    def _stored(self) -> tuple[Any, Any, Any]:
+        return self.indices, self.scores, self.log_sum_exp
+
+    def _with(self, indices: Any, scores: Any, level: Any) -> TopKTeacher:
+        """A teacher of other arrays, whose values need no check."""
+        made = object.__new__(TopKTeacher)
+        made._keep(indices, scores, level, self.classes)
+        return made
 
     def __repr__(self) -> str:
         return f"TopKTeacher({self.k} of {self.classes} classes, rows {tuple(self.log_sum_exp.shape)})"
@@ -159,15 +178,75 @@ class TopKTeacher:
         cut = exact_below(loss)
         return (self.ceiling <= (-math.inf if cut is None else cut)) | (self.classes == self.k)
 
-    def to(self, device: Any) -> TopKTeacher:
+    def __len__(self) -> int:
+        """The number of rows, along the first of their axes."""
+        if self.log_sum_exp.ndim == 0:
+            raise TypeError("TopKTeacher: rows must have an axis to be counted, got a single row.")
+        return len(self.log_sum_exp)
+
+    def __getitem__(self, key: Any) -> TopKTeacher:
+        """Some of the rows: whatever indexes the log-sum-exps, also masks and arrays of indices."""
+        level = self.log_sum_exp[key]  # fails for the axis of the stored classes, which is none of rows
+        every = (*key, slice(None)) if isinstance(key, tuple) else (key, slice(None))
+        return self._with(self.indices[every], self.scores[every], level)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the same numbers are stored, in one library and on one device."""
+        if not isinstance(other, TopKTeacher):
+            return NotImplemented
+        return self.classes == other.classes and all(map(_equal, self._stored, other._stored))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to(self, device: Any, *, non_blocking: bool = False) -> TopKTeacher:
         """The teacher on another device of PyTorch."""
         if not _is_tensor(self.indices):
             raise TypeError(
                 "TopKTeacher: to(device) is for tensors, got NumPy arrays. Use torch.from_numpy(...) first."
             )
-        moved = object.__new__(TopKTeacher)
-        moved._keep(self.indices.to(device), self.scores.to(device), self.log_sum_exp.to(device), self.classes)
-        return moved
+        return self._with(*(x.to(device, non_blocking=non_blocking) for x in self._stored))
+
+    def pin_memory(self) -> TopKTeacher:
+        """The teacher in memory from which GPUs copy quickly, for a ``DataLoader``."""
+        if not _is_tensor(self.indices):
+            raise TypeError("TopKTeacher: pin_memory() is for tensors, got NumPy arrays. A DataLoader makes tensors.")
+        return self._with(*(x.pin_memory() for x in self._stored))
+
+
+def _equal(x: Any, y: Any) -> bool:
+    if _is_tensor(x) != _is_tensor(y) or x.shape != y.shape or x.dtype != y.dtype:
+        return False
+    if not _is_tensor(x):
+        return bool(np.array_equal(x, y))
+    return x.device == y.device and bool((x == y).all())
+
+
+_announced: set[str] = set()
+
+
+def _announce() -> None:
+    """Tell PyTorch how teachers are put together to a batch, once it is loaded."""
+    if _announced or "torch.utils.data" not in sys.modules:
+        return
+    from torch.utils.data._utils.collate import default_collate_fn_map
+
+    _announced.add("torch")
+    default_collate_fn_map[TopKTeacher] = _batch_of
+
+
+def _batch_of(teachers: Sequence[TopKTeacher], **_options: Any) -> TopKTeacher:
+    """Teachers of equal shapes as one, of tensors, with a new first axis: what a ``DataLoader`` does with a batch."""
+    from torch.utils.data import default_collate
+
+    kinds = sorted({(tuple(each.log_sum_exp.shape), each.k, each.classes) for each in teachers})
+    if len(kinds) > 1:
+        listed = " and ".join(f"{k} of {classes} classes, rows {rows}" for rows, k, classes in kinds[:2])
+        raise ValueError(
+            f"TopKTeacher: teachers of a batch must have one shape, got {listed}. For texts of different lengths: "
+            "selmatch.trl.TeacherCollator."
+        )
+    columns = zip(*(each._stored for each in teachers), strict=True)
+    return teachers[0]._with(*(default_collate(list(column)) for column in columns))
 
 
 def dense_rows(indices: Any, known: Any, tail: Any, classes: int) -> Any:
@@ -372,3 +451,6 @@ def _first_row(bad: Any) -> str:
     """The first row that is marked, in words."""
     place = tuple(int(i) for i in np.argwhere(np.atleast_1d(bad))[0])
     return f"row {place[0] if len(place) == 1 else place}"
+
+
+_announce()

@@ -25,6 +25,7 @@ from selmatch.arrays import pytrees
 from selmatch.arrays.autocast import full_precision
 from selmatch.batch import Batch, aligned_mask, check_reduction, paired_shape, prepare_untouched
 from selmatch.composite import CompositeSoftmax
+from selmatch.labels import require_score, shares_of
 from selmatch.losses import Loss, loss_of
 from selmatch.losses import MatchingLoss as _CoreLoss
 from selmatch.parameters import has_plain_numbers, positive_names
@@ -249,7 +250,8 @@ class MatchingLoss(_Numbers):
         theirs in the class attributes ``trainable`` and ``positive``.
     canonicalise : bool
         Turn both scores into log-probabilities first, over the classes that are present: for logits, which are only
-        defined up to a shift.
+        defined up to a shift. The loss is convex in the log-probabilities; in the logits it need not be
+        (``certify.convex(module)`` looks).
     overwrite : bool
         Let kernels write the gradient over s_hat, to save memory; s_hat must not be needed any more.
     kernels : bool or None
@@ -340,6 +342,63 @@ class MatchingLoss(_Numbers):
             canonicalise=self.canonicalise,
             kernel=self._kernel(s_hat) if self._form is not None or self.kernels else None,
         )
+
+    def label_loss(
+        self,
+        s_hat: torch.Tensor,
+        labels: torch.Tensor,
+        *,
+        score: Any = 0.0,
+        ignore_index: int = -100,
+        where: torch.Tensor | None = None,
+        weights: torch.Tensor | None = None,
+        num_items: Any = None,
+        reduction: str | None = None,
+    ) -> torch.Tensor:
+        """The loss for labels: class indices, or rows of shares of the classes (one-hot or soft).
+
+        The matching loss of a teacher who is certain; with ``CompositeSoftmax()`` the cross-entropy. For the formula
+        and the meaning of ``score`` see the loss's own :meth:`selmatch.MatchingLoss.label_loss`.
+
+        Parameters
+        ----------
+        s_hat : tensor
+            Predicted scores, or logits with ``canonicalise``.
+        labels : integer tensor, or tensor of the shape of s_hat
+            Class indices, without the axis of the classes, or shares of the classes. Other indices give NaN.
+        score : number
+            The score that the labelled class should have; 0 for log-probabilities.
+        ignore_index : int
+            The index of rows that do not count.
+        where, weights, num_items, reduction
+            As for the call.
+
+        Examples
+        --------
+        >>> import torch
+        >>> import selmatch.torch
+        >>> loss = selmatch.torch.MatchingLoss(CompositeSoftmax())
+        >>> logits, labels = torch.tensor([[2.0, 1.0, 0.0], [0.0, 3.0, 1.0]]), torch.tensor([0, -100])
+        >>> loss.label_loss(logits, labels), torch.nn.functional.cross_entropy(logits, labels)
+        (tensor(0.4076), tensor(0.4076))
+        """
+        who = f"{_WHO}.label_loss"
+        if not isinstance(self._made_of, _CoreLoss) or not self._made_of.vector:
+            raise TypeError(
+                f"{who}: the loss must be a MatchingLoss of many classes, got {self._made_of!r}. "
+                "Try CompositeSoftmax(scaling)."
+            )
+        if not isinstance(s_hat, torch.Tensor):
+            raise TypeError(f"{who}: s_hat must be a tensor, got {type(s_hat).__name__}. Try torch.as_tensor(...).")
+        require_score(who, self._made_of.potential, score)
+        rows_alone = isinstance(labels, torch.Tensor) and labels.ndim < s_hat.ndim
+        scores, moved, where = _classes_last(self.dim, s_hat, None if rows_alone else labels, where)
+        scores, shares, where = shares_of(who, scores, labels if rows_alone else moved, where, ignore_index)
+        with full_precision(s_hat.device.type):
+            scores = _log_probabilities(scores, where) if self.canonicalise else scores
+            reduction = self.reduction if reduction is None else reduction
+            value = self._assembled()._share_loss(scores, shares, score, where, weights, reduction, num_items)
+        return value.to(s_hat.dtype) if reduction == "none" else value
 
     def _kernel(self, s_hat: torch.Tensor) -> _Kernel:
         return _Kernel(self._form, self._packed_on(s_hat), self.overwrite, bool(self.kernels))
@@ -704,7 +763,9 @@ def _with_kernels(
 
     one = _constant(1.0, s_hat)
     s = s if isinstance(s, torch.Tensor) else torch.full_like(s_hat, s, dtype=_wide(s_hat))
-    batch = prepare_untouched(_WHO, s_hat, s, one, where, weights, reduction, num_items, vector=kind.vector)
+    batch = prepare_untouched(
+        _WHO, s_hat, s, one, where, weights, reduction, num_items, vector=kind.vector, potential=kind.potential
+    )
     refusal = operators.refusal(kernel.form, batch.s_hat, batch.s, kernel.numbers)
     refusal = refusal or _learned(weights, num_items)
     if refusal is not None:

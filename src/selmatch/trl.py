@@ -149,7 +149,8 @@ class TeacherCollator:
     Parameters
     ----------
     collator : callable
-        Makes the rest of the batch from the examples without these columns: ``input_ids``, ``labels`` and so on.
+        Makes the rest of the batch from the examples without these columns: ``input_ids``, ``labels`` and so on. It
+        pads examples to one length, or puts them into one row, as ``DataCollatorWithFlattening`` does.
     teachers : TeacherReader, optional
         Whatever gives a :class:`~selmatch.sparse_teachers.TopKTeacher` for an array of numbers of records.
     padding_side : {"right", "left"}, optional
@@ -182,15 +183,23 @@ class TeacherCollator:
             _require_rows(place, example, columns)
         taken = (*_COLUMNS, _RECORDS)
         batch = dict(self.collator([{k: v for k, v in example.items() if k not in taken} for example in examples]))
-        length = batch["input_ids"].shape[1]
-        parts = [
-            torch.stack([self._padded(name, torch.as_tensor(example[name]), length) for example in examples])
-            for name in columns
-        ]
+        parts = [self._arranged(name, examples, *batch["input_ids"].shape) for name in columns]
         if self.teachers is not None:
             stored = self.teachers[_needed_records(parts[0], batch.get("labels")).numpy()]
             parts = [torch.as_tensor(part) for part in (stored.indices, stored.scores, stored.log_sum_exp)]
         return {**batch, **dict(zip(_COLUMNS, parts, strict=True))}
+
+    def _arranged(self, name: str, examples: Sequence[Mapping[str, Any]], rows: int, length: int) -> torch.Tensor:
+        """A column of all examples, as the collator has arranged their tokens: in rows of their own, or in one row."""
+        parts = [torch.as_tensor(example[name]) for example in examples]
+        if rows == 1:
+            parts = [torch.cat(parts)]
+        if len(parts) != rows:
+            raise ValueError(
+                f"TeacherCollator: the collator must make one row of each example, or one of all, got {rows} of "
+                f"{len(examples)}."
+            )
+        return torch.stack([self._padded(name, part, length) for part in parts])
 
     def _padded(self, name: str, part: torch.Tensor, length: int) -> torch.Tensor:
         """Rows up to a length; what is added does not count, but must be what a teacher can have."""
@@ -258,11 +267,21 @@ class StoredTeacherTrainer(Trainer):
         cut-off makes the stored classes exact.
     temperature : float
         At which the teacher was stored: divides the model's logits.
+    vocab_size : int, optional
+        The number of classes that the teacher was stored with; further logits of the model, which pad its vocabulary,
+        are left out. By default that of the collator's teachers, else that of the model's logits.
     """
 
-    def __init__(self, *args: Any, loss: Any, temperature: float = 1.0, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, loss: Any, temperature: float = 1.0, vocab_size: int | None = None, **kwargs: Any
+    ) -> None:
         self.distillation = _many_classes("StoredTeacherTrainer", loss)
         self.temperature = temperature
+        if vocab_size is not None and (
+            isinstance(vocab_size, bool) or not isinstance(vocab_size, int) or vocab_size < 1
+        ):
+            raise ValueError(f"StoredTeacherTrainer: vocab_size must be a whole number >= 1, got {vocab_size!r}.")
+        self.vocab_size = vocab_size
         self._teacher: tuple[torch.Tensor, ...] = ()
         super().__init__(*args, compute_loss_func=self._stored_teacher_loss, **kwargs)
 
@@ -287,7 +306,10 @@ class StoredTeacherTrainer(Trainer):
         if labels is None:
             raise ValueError("StoredTeacherTrainer: the batch must hold labels, got none. They say which tokens count.")
         logits = _logits_of(outputs)
-        teacher = TopKTeacher(*(part.to(logits.device) for part in self._teacher), classes=logits.shape[-1])
+        read = getattr(getattr(self.data_collator, "teachers", None), "classes", None)
+        classes = self.vocab_size or read or logits.shape[-1]
+        logits = logits[..., :classes]
+        teacher = TopKTeacher(*(part.to(logits.device) for part in self._teacher), classes=classes)
         items = _item_count(num_items_in_batch, logits)
         logits = logits if self.temperature == 1.0 else logits / self.temperature
         return distillation_loss(

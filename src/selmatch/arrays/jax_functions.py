@@ -172,6 +172,10 @@ class Jax:
         return jnp.any(x, axis=-1)
 
     @staticmethod
+    def class_numbers(x):
+        return jnp.arange(x.shape[-1])
+
+    @staticmethod
     def broadcast(x, shape):
         return jnp.broadcast_to(x, shape)
 

@@ -172,6 +172,10 @@ class NumPy:
         return np.any(x, axis=-1)
 
     @staticmethod
+    def class_numbers(x):
+        return np.arange(x.shape[-1])
+
+    @staticmethod
     def broadcast(x, shape):
         return np.broadcast_to(x, shape)
 
@@ -415,6 +419,10 @@ def standard_namespace(library: Any) -> type:
         @staticmethod
         def row_any(x):
             return library.any(x, axis=-1)
+
+        @staticmethod
+        def class_numbers(x):
+            return library.arange(x.shape[-1])
 
         @staticmethod
         def broadcast(x, shape):

@@ -193,6 +193,10 @@ class Torch:
         return torch.any(x, dim=-1)
 
     @staticmethod
+    def class_numbers(x):
+        return torch.arange(x.shape[-1], device=x.device)
+
+    @staticmethod
     def broadcast(x, shape):
         return x if x.shape == shape else torch.broadcast_to(x, shape)
 
