@@ -68,6 +68,9 @@ class Measure:
         "loss", "score", "link", "share" or "".
     kind : str
         The block of the table it belongs to: "aim", "observed", "predicted", "bias", "order", "lists".
+    task : bool
+        Whether it measures the user's own task, finding and ordering what matters, and no constant can win it: a
+        verdict must not contradict it.
     """
 
     name: str
@@ -76,6 +79,7 @@ class Measure:
     better: str
     unit: str
     kind: str
+    task: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,15 +138,16 @@ class Verdict:
 
     Attributes
     ----------
-    kind : {"helps", "no difference", "does not help", "too little data"}
-        In one word, for scripts.
+    kind : {"helps", "mixed", "no difference", "does not help", "too little data"}
+        In one word, for scripts; "mixed" where the cost and a measure of the user's task disagree.
     headline : str
         One sentence.
     sentences : tuple of str
         A few more: against whom, by how much, in how many splits, at what price, what to do next.
     winner, rival : str
         Names of contenders: whom the verdict advises (the selective loss where it helps, else the simplest that is not
-        clearly worse than the best), and who is best on the validation rows of those trained with another loss.
+        clearly worse than the best; where it is mixed, the loss that is best at the user's task), and who is best on
+        the validation rows of those trained with another loss.
     """
 
     kind: str
