@@ -349,7 +349,9 @@ def test_order_that_is_lost_is_told_from_rows():
     headline = f"but top-k precision is {ours}, clearly worse than {theirs} with squared error."
     assert found.headline.startswith("The measures disagree: the selective loss ends with ")
     assert found.headline.endswith(headline)
-    assert re.search(r"With the selective loss, .*NDCG@10 is [\d.]+, clearly worse than [\d.]+ with", found.sentences[0])
+    assert re.search(
+        r"With the selective loss, .*NDCG@10 is [\d.]+, clearly worse than [\d.]+ with", found.sentences[0]
+    )
     assert found.sentences[-1] == (
         "Next: decide what you act on. For the best top-k precision take squared error; for the lowest cost, the "
         "selective loss."

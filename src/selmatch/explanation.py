@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from selmatch import certify
+from selmatch import certify, design
 from selmatch.algebra import Affine, constant_value
 from selmatch.certificates import Certificate
 from selmatch.columns import finite_column
@@ -17,6 +17,7 @@ from selmatch.curve import Curve, Interval
 from selmatch.curves import Exp, Identity, Log, Logit, Sigmoid
 from selmatch.losses import PerLabel
 from selmatch.parameters import has_plain_numbers
+from selmatch.scales import UNCHANGED, scale_of, scores_of
 
 _WHO = "MatchingLoss.explain"
 #: sensitivities that differ by no more than this are alike
@@ -28,6 +29,8 @@ TOLERATED = 1e-3
 @dataclass(frozen=True)
 class Explanation:
     """What :meth:`selmatch.MatchingLoss.explain` found; print it.
+
+    All numbers are scores; where those are logarithms (``loss.scale``), the printed text is in units of the target.
 
     Attributes
     ----------
@@ -60,17 +63,21 @@ class Explanation:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        lines = [repr(self.loss), *self.notes, "", "Sensitivity (what an error of one unit weighs):"]
+        scale = scale_of(self.loss)
+        units = "one unit" if scale == UNCHANGED else f"one unit of {scale.words}"
+        place = "" if scale == UNCHANGED else ", by target"
+        lines = [repr(self.loss), *self.notes, "", f"Sensitivity (what an error of {units} weighs{place}):"]
         most = max((value for _, value in self.profile if math.isfinite(value)), default=0.0) or 1.0
         for score, value in self.profile:
             bar = "#" * round(32 * min(value / most, 1.0)) if value >= 0 else "negative"
-            lines.append(f"  {score:>10.4g}  {value:>10.4g}  {bar}".rstrip())
+            lines.append(f"  {scale.undone(score):>10.4g}  {value:>10.4g}  {bar}".rstrip())
         low, high = self.curvature
         ratio = f", a factor of {high / low:.3g}" if low > 0 else ""
         lines += ["", f"Curvature: {low:.4g} to {high:.4g}{ratio}.", f"Convex: {self.certificate}"]
         lines.append(self._elicits())
         single, double = self.limits
-        lines.append(f"Finite: scores in {single} in single precision, {double} in double.")
+        what = "scores" if scale == UNCHANGED else f"scores, {scale.words},"
+        lines.append(f"Finite: {what} in {single} in single precision, {double} in double.")
         if self.simpler:
             lines.append(f"Simpler: {self.simpler}")
         return "\n".join(lines)
@@ -87,7 +94,15 @@ class Explanation:
             return f"{rule}; loss.minimiser(rows) has it, class by class."
         if self.elicited is None or self.mean is None:
             return f"{rule}; give data to see how far apart they are."
-        found = f"{self.elicited:.4g} on the data, whose mean is {self.mean:.4g}"
+        scale = scale_of(self.loss)
+        elicited, mean = scale.undone(self.elicited), scale.undone(self.mean)
+        if scale != UNCHANGED:
+            return (
+                f"Elicits: the target whose score is h^-1(E h(S)), not the mean score: {elicited:.4g} on the data, "
+                f"whose mean score is that of {mean:.4g}. Start training there, and check calibration on h(observed) "
+                "and h(predicted)."
+            )
+        found = f"{elicited:.4g} on the data, whose mean is {mean:.4g}"
         return f"{rule}: {found}. Start training there, and check calibration on h(observed) and h(predicted)."
 
 
@@ -97,7 +112,7 @@ def explain(loss: Any, data: Any, weights: Any) -> Explanation:
     if not has_plain_numbers(potential):
         raise TypeError(f"{_WHO}: the parameters must be plain numbers, got {potential!r}.")
     wish = loss.wish
-    scores = None if data is None else finite_column(_WHO, "data", data)
+    scores = None if data is None else scores_of(_WHO, "data", finite_column(_WHO, "data", data), loss)
     curve = _curve(potential)
     points = _points(curve, scores, wish)
     sensitivities = _finite_slopes(potential, points)
@@ -128,7 +143,11 @@ def explain(loss: Any, data: Any, weights: Any) -> Explanation:
 
 def _notes(loss: Any) -> list[str]:
     notes = [] if loss.wish is None else [f"Made by focus: {loss.wish}."]
-    potential = loss.potential
+    potential, scale = loss.potential, scale_of(loss)
+    if scale != UNCHANGED:
+        ends = [] if loss.wish is None else [scale.undone(np.array(piece[:2])) for piece in loss.wish.regions]
+        places = f"; accuracy matters for the target {' and '.join(design.place(*end) for end in ends)}" if ends else ""
+        notes.append(f"Scores are {scale.words}{places}.")
     if not loss.check or getattr(potential, "check", True) is False:
         notes.append("Built with check=False: it need not be convex, and may be negative.")
     if isinstance(potential, Curve) and not potential.continuous:

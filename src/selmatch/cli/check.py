@@ -8,8 +8,9 @@ import typer
 from rich.text import Text
 
 from selmatch.cli.options import Classes, Gamma, Json, Scaling, Source
-from selmatch.cli.output import emit, show
+from selmatch.cli.output import emit, say, show
 from selmatch.cli.sources import potential
+from selmatch.scales import UNCHANGED, scale_of, scores_of
 
 #: exit codes that scripts can use, and colours for people; bad input has the exit code 2
 EXIT_CODES = {"Proved": 0, "Refuted": 1, "Undecided": 3}
@@ -33,14 +34,19 @@ def check(
     from selmatch import certify
 
     looked_at = potential(source, scaling, classes, gamma, check=False)
-    certificate = certify.convex(looked_at, domain)
+    scale = scale_of(looked_at)
+    ends = None if domain is None else tuple(float(scores_of("check", "--domain", end, looked_at)) for end in domain)
+    certificate = certify.convex(looked_at, ends)
     verdict = type(certificate).__name__
     if as_json:
-        emit({"of": repr(looked_at), **certificate_document(certificate)})
+        logarithm = {} if scale == UNCHANGED else {"scale": scale.name}
+        emit({"of": repr(looked_at), **logarithm, **certificate_document(certificate)})
     else:
         text = Text(str(certificate))
         text.stylize(STYLES[verdict], 0, len(verdict))
         show(text)
+        if scale != UNCHANGED:
+            say(f"Scores are {scale.words}: it is a loss of these, not of the target itself.", style="dim")
     raise typer.Exit(EXIT_CODES[verdict])
 
 

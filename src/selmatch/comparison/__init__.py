@@ -14,6 +14,7 @@ import numpy as np
 from selmatch.comparison.question import MODELS, SCALES, Question
 from selmatch.comparison.result import SELECTIVE, Comparison, Data
 from selmatch.parameters import number
+from selmatch.scales import UNCHANGED
 
 __all__ = ["Comparison", "Question", "compare", "features"]
 
@@ -73,7 +74,7 @@ def compare(
         A target beyond which accuracy matters no more.
     loss : MatchingLoss, curve or path of a spec file, optional
         A loss of your own instead of words; the region is then the ``top`` share of rows that it is most sensitive to.
-        Its link takes scores: logarithms on ``scale="log"``.
+        Its link takes scores: logarithms on ``scale="log"``, which a loss of logarithms (``loss.scale``) needs.
     scale : {"target", "log"}
         What scores are: the target itself, or its logarithm (log1p where it has zeros).
     model : {"lightgbm", "xgboost", "linear"}
@@ -216,9 +217,10 @@ def _compared(data: Any, question: Question, loss: Any, top: float, folder: Any,
     """The steps of a comparison; what they need is imported now, so that ``import selmatch`` stays light."""
     from selmatch.comparison import aims, fitting, running, splits, tables
 
-    rows = tables.prepare(data, question)
+    own = None if loss is None else aims.read(loss, question.scale)
+    rows = tables.prepare(data, question, scale=None if own is None else own.scale)
     question = dataclasses.replace(question, threads=question.threads or _threads(rows.matrix.size))
-    aim = aims.designed(question.wish, rows) if loss is None else aims.given(loss, rows)
+    aim = aims.designed(question.wish, rows) if own is None else aims.given(own, rows)
     region = aims.region_of(aim, rows, top)
     run = running.Run(rows, question, aim, region, folder, progress)
     notes = [*rows.notes, *aims.notes_of(question.wish, aim, region, rows, top), *splits.notes_of(rows, run.splits)]
@@ -241,7 +243,9 @@ def _answered(run: Any, about: Data) -> Comparison:
     inside = int(run.region.holds(tested.observed).sum())
     verdict = verdicts.verdict(contenders, found, scores, question, about, inside=inside)
     code = reproduction.code(run, contenders, verdict.winner)
-    return Comparison(question, about, run.loss, run.region, contenders, found, scores, verdict, tested, code)
+    scale = run.rows.scale
+    loss = run.loss.with_scale(None if scale == UNCHANGED else scale.name)
+    return Comparison(question, about, loss, run.region, contenders, found, scores, verdict, tested, code)
 
 
 def _limited(threads: int) -> contextlib.AbstractContextManager[Any]:

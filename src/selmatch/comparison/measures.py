@@ -226,8 +226,13 @@ def _of_lists(tested: Tested, question: Question) -> tuple[Measure, ...]:
     lists = Lists.of(tested, question)
     return tuple(
         Measure(
-            name, kind.title(lists), f"{kind.words(lists)} {lists.words(kind.needs_relevant)}", "high", "", "lists",
+            name,
+            kind.title(lists),
+            f"{kind.words(lists)} {lists.words(kind.needs_relevant)}",
+            "high",
+            "",
+            "lists",
             task=True,
-        )  # fmt: skip
+        )
         for name, kind in LIST_MEASURES.items()
     )

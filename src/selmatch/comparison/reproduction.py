@@ -10,7 +10,8 @@ from selmatch.comparison.contenders import Recipe, complexity, most_frequent
 from selmatch.comparison.fitting import offset_of
 from selmatch.comparison.result import SELECTIVE, Contender
 from selmatch.comparison.running import Run
-from selmatch.comparison.scales import UNCHANGED, Labels
+from selmatch.comparison.scales import Labels
+from selmatch.scales import UNCHANGED
 from selmatch.sklearn.features import nameable
 
 #: what a map is in NumPy, and what undoes it

@@ -154,9 +154,7 @@ def _percent(share: float) -> str:
 # -------------------------------------------------------------------------------------------------------- the sentences
 
 
-def sentences(
-    case: Case, kind: str, rival: str | None, winner: str, known: Collection[str] = ()
-) -> tuple[str, ...]:
+def sentences(case: Case, kind: str, rival: str | None, winner: str, known: Collection[str] = ()) -> tuple[str, ...]:
     """A few things to know, the most important first; the last is what to do next.
 
     Parameters

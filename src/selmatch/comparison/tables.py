@@ -14,7 +14,8 @@ import pandas
 from selmatch.comparison import cells
 from selmatch.comparison.question import Question
 from selmatch.comparison.reading import WHO, Source, listed, read
-from selmatch.comparison.scales import Scale, log_scale
+from selmatch.comparison.scales import log_scale
+from selmatch.scales import Scale
 
 #: fewer rows than this decide nothing
 FEWEST = 30
@@ -105,7 +106,7 @@ class Rows:
         return digest.hexdigest()[:16]
 
 
-def prepare(data: Any, question: Question) -> Rows:
+def prepare(data: Any, question: Question, scale: str | None = None) -> Rows:
     """Read a table and make rows of it that answer a question.
 
     Parameters
@@ -114,6 +115,8 @@ def prepare(data: Any, question: Question) -> Rows:
         As for :func:`selmatch.compare`.
     question : Question
         Which columns play which role, how many rows at most, and on which scale.
+    scale : {None, "log", "log1p"}
+        Which logarithm the scores are, where that is known; by default the one that fits.
     """
     source = read(data)
     notes = list(source.notes)
@@ -123,7 +126,7 @@ def prepare(data: Any, question: Question) -> Rows:
     places, target, weights = np.flatnonzero(usable.rows), usable.target, usable.weights
     _require_rows(len(places), total)
     _require_variation(roles["target"], target[places])
-    scale = _scale(question.scale, roles["target"], target[places], notes)
+    scores_on = _scale(question.scale, roles["target"], target[places], scale, notes)
     groups = _codes(source.column(roles["group"]).iloc[places]) if "group" in roles else None
     kept = _sampled(len(places), question.rows, groups, question.seed)
     if len(kept) < len(places):
@@ -139,12 +142,12 @@ def prepare(data: Any, question: Question) -> Rows:
     kinds, matrix = tuple(column.kind for column in columns), np.empty((len(places), len(columns)))
     for i, column in enumerate(columns):
         matrix[:, i] = column.values
-    scores = scale(target)
+    scores = scores_on(target)
     _warn_of_leaks(names, kinds, matrix, target, scores, notes)
     if question.scale == "target":
         _warn_of_tails(target, notes)
     return Rows(
-        source.name, total, places, matrix, names, kinds, target, scores, scale,
+        source.name, total, places, matrix, names, kinds, target, scores, scores_on,
         split=_parts(source.column(roles["split"]).iloc[places]) if "split" in roles else None,
         group=_codes(source.column(roles["group"]).iloc[places]) if "group" in roles else None,
         time=None if usable.time is None else usable.time[places],
@@ -280,7 +283,7 @@ def _require_variation(name: str, target: np.ndarray) -> None:
         )
 
 
-def _scale(name: str, column: str, target: np.ndarray, notes: list[str]) -> Scale:
+def _scale(name: str, column: str, target: np.ndarray, known: str | None, notes: list[str]) -> Scale:
     if name == "target":
         return Scale()
     found = log_scale(target)
@@ -289,8 +292,14 @@ def _scale(name: str, column: str, target: np.ndarray, notes: list[str]) -> Scal
             f"{WHO}: the target column {column!r} must be >= 0 for scale='log', got {target.min():g}. "
             "Use scale='target'."
         )
-    words = "log(target)" if found.name == "log" else "log(1 + target), since the target has zeros"
-    notes.append(f"Scores are {words}.")
+    if known == "log" and found.name != known:
+        raise ValueError(
+            f"{WHO}: the target column {column!r} must be > 0 for a loss of log(target), got 0. Leave these rows out, "
+            "or take a loss of log(1 + target)."
+        )
+    why = ", since the target has zeros" if known is None and found.name == "log1p" else ""
+    found = Scale(known or found.name)
+    notes.append(f"Scores are {found.words}{why}.")
     return found
 
 

@@ -122,7 +122,7 @@ class SelectiveLinearModel(Selective):
         tolerance = number(who, "tol", self.tol, above=0.0)
         steps = whole(who, "max_iter", self.max_iter)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, multi_output=True)
-        y = self._checked_targets(real_targets(who, y))
+        y = self._scores_of(self._checked_targets(real_targets(who, y)))
         weights = self._checked_weights(sample_weight, len(y))
         self.loss_ = self._chosen_loss(y, weights)
         if weights is None:
@@ -197,4 +197,4 @@ class SelectiveLinearModel(Selective):
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
-        return self._inside(X @ self.coef_.T + self.intercept_)
+        return self._predicted(X @ self.coef_.T + self.intercept_)
