@@ -63,7 +63,8 @@ UNCHANGED = Scale()
 
 def scale_of(loss: Any) -> Scale:
     """From targets to the scores that a loss takes."""
-    return Scale(getattr(loss, "scale", None) or UNCHANGED.name)
+    name = getattr(loss, "scale", None)
+    return Scale(name) if isinstance(name, str) else UNCHANGED  # the scale of a curve is a number, and another thing
 
 
 def scores_of(who: str, name: str, targets: Any, loss: Any) -> Any:

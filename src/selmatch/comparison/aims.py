@@ -58,9 +58,9 @@ def read(loss: Any, scale: str) -> MatchingLoss:
     return made
 
 
-def given(made: MatchingLoss, rows: Rows) -> MatchingLoss:
+def given(loss: Any, rows: Rows) -> MatchingLoss:
     """A loss that can be trained with on the scores of the rows, and written down."""
-    made = made.with_scale(None)
+    made = loss_of(WHO, loss).with_scale(None)
     if not isinstance(made.potential, Curve):
         raise TypeError(f"{WHO}: loss must have a single link, got {made!r}.")
     checked_labels(WHO, made, rows.scores, None)
