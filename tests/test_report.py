@@ -93,7 +93,7 @@ def comparison_of(names=("squared", "reweighted"), rows: int = 400, **changes) -
         scores=_scores(names, predicted, observed, loss),
         verdict=Verdict("helps", "A selective loss helps here.", ("By 5 %.", "In all splits."), SELECTIVE, names[0]),
         tested=result.Tested(observed, predicted, np.arange(rows) % 3, np.arange(rows)),
-        code='import selmatch as sm\n\nprint("a < b & c", sm.load("loss.toml"))\n',
+        code=f'FOLDER = {result.BESIDE}\nprint("a < b & c", sm.load(FOLDER / "loss.toml"))\n',
     )
     return Comparison(**{**parts, **changes})
 
@@ -237,7 +237,8 @@ def test_the_file_is_small(text):
 
 def test_equal_comparisons_give_equal_files(comparison, text, tmp_path):
     path = comparison.to_html(tmp_path / "new folder" / "report.html")
-    assert path.read_bytes() == text.encode()
+    folder = f"FOLDER = Path(&#39;{path.parent}&#39;)"
+    assert path.read_bytes() == text.replace(f"FOLDER = {result.BESIDE}", folder).encode() != text.encode()
 
 
 def test_many_rows_make_no_large_file():

@@ -124,6 +124,7 @@ def compare(
             report = comparison.to_html(out / "report.html")
             comparison.to_json(out / "comparison.json")
             comparison.loss.save(out / "loss.toml")
+            comparison.columns.save(out / "columns.json")
     except KeyboardInterrupt:
         finished = f"after {bar.done} of {bar.total} fits" if bar.total else "before the first fit"
         raise Interrupted(f"Interrupted {finished}. The same command goes on from there.") from None
@@ -133,7 +134,8 @@ def compare(
     show_comparison(comparison)
     show(f"Report: {report}")
     if not quiet:
-        say(f"Numbers: {out / 'comparison.json'}, loss: {out / 'loss.toml'}.", style="dim")
+        files = {"Numbers": "comparison.json", "loss": "loss.toml", "columns": "columns.json"}
+        say(f"{', '.join(f'{what}: {out / name}' for what, name in files.items())}.", style="dim")
 
 
 def _journal(out: Path, fresh: bool) -> Path:

@@ -7,16 +7,27 @@ import dataclasses
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from selmatch.comparison.question import MODELS, SCALES, Question
 from selmatch.comparison.result import SELECTIVE, Comparison, Data
 from selmatch.parameters import number
-from selmatch.scales import UNCHANGED
 
-__all__ = ["Comparison", "Question", "compare", "features"]
+if TYPE_CHECKING:
+    from selmatch.comparison.columns import Columns
+
+__all__ = ["Columns", "Comparison", "Question", "compare", "features"]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs pandas is imported when it is asked for."""
+    if name == "Columns":
+        from selmatch.comparison.columns import Columns
+
+        return Columns
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def compare(
@@ -113,7 +124,8 @@ def compare(
     Returns
     -------
     Comparison
-        Print it, or write ``to_html(path)`` or ``to_json(path)``.
+        Print it, or write ``to_html(path)`` or ``to_json(path)``; ``loss.save(path)`` and ``columns.save(path)`` are
+        what its program needs.
 
     Examples
     --------
@@ -168,7 +180,9 @@ def features(
     """The rows of a table as :func:`compare` sees them, to train what it advises.
 
     Text that reads as numbers or dates is read so, columns that say nothing are left out, and so are rows without a
-    target, a weight, or a value in the columns of the split, the group and the time.
+    target, a weight, or a value in the columns of the split, the group and the time. All of that is found out anew for
+    each table: for new rows, which must be read as those of the comparison were, take ``comparison.columns``
+    (:class:`Columns`).
 
     Parameters
     ----------
@@ -235,6 +249,7 @@ def _compared(data: Any, question: Question, loss: Any, top: float, folder: Any,
 def _answered(run: Any, about: Data) -> Comparison:
     """Train, measure, and say what came of it."""
     from selmatch.comparison import bootstrap, measures, reproduction, verdicts
+    from selmatch.comparison.columns import Columns
 
     tested, contenders = run.result()
     question = dataclasses.replace(run.question, losses=tuple(recipe.name for recipe in run.recipes))
@@ -242,10 +257,9 @@ def _answered(run: Any, about: Data) -> Comparison:
     scores = bootstrap.scores(tested, run.loss, run.region, contenders, found, question)
     inside = int(run.region.holds(tested.observed).sum())
     verdict = verdicts.verdict(contenders, found, scores, question, about, inside=inside)
-    code = reproduction.code(run, contenders, verdict.winner)
-    scale = run.rows.scale
-    loss = run.loss.with_scale(None if scale == UNCHANGED else scale.name)
-    return Comparison(question, about, loss, run.region, contenders, found, scores, verdict, tested, code)
+    code, loss = reproduction.code(run, contenders, verdict.winner), reproduction.scaled_loss(run)
+    columns = Columns.of(run.rows, question)
+    return Comparison(question, about, loss, run.region, contenders, found, scores, verdict, tested, code, columns)
 
 
 def _limited(threads: int) -> contextlib.AbstractContextManager[Any]:

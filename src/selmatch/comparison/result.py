@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,10 +17,15 @@ from selmatch import spec
 from selmatch.comparison.question import Question
 from selmatch.losses import MatchingLoss
 
+if TYPE_CHECKING:
+    from selmatch.comparison.columns import Columns
+
 #: name of the contender whose loss was designed
 SELECTIVE = "selective"
 #: name of the control that adds a constant to the predictions of squared error
 CONTROL = "squared_plus_constant"
+#: the folder of a program, in the words of Python
+BESIDE = "Path(__file__).resolve().parent"
 
 
 @dataclass(frozen=True)
@@ -220,7 +225,10 @@ class Comparison:
     tested : Tested
         The rows behind the numbers.
     code : str
-        A program that trains the winner.
+        A program that trains the winner and predicts new rows, beside ``loss.toml`` and ``columns.json``; see
+        :meth:`program`.
+    columns : Columns
+        What was learnt about the columns of the table, to read new rows in the same way; save it as ``columns.json``.
     """
 
     question: Question
@@ -233,6 +241,11 @@ class Comparison:
     verdict: Verdict
     tested: Tested = field(repr=False)
     code: str = field(repr=False, default="")
+    columns: Columns | None = field(repr=False, default=None)
+
+    def program(self, folder: str | os.PathLike[str]) -> str:
+        """The program that trains the winner, for any place: ``loss.toml`` and ``columns.json`` are in this folder."""
+        return self.code.replace(BESIDE, f"Path({str(Path(folder).resolve())!r})", 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rows, for JSON: equal for equal data, question, seed and threads."""

@@ -60,8 +60,10 @@ class Rows:
         Of the rows, > 0, of mean 1.
     notes : tuple of str
         What was done, in sentences.
-    categories : tuple of (tuple of str or None)
-        For each feature what its codes mean; None for numbers.
+    known : tuple of Known
+        For each feature how it was read.
+    path : str
+        Of the file, from the root; empty for a frame.
     """
 
     name: str
@@ -78,7 +80,8 @@ class Rows:
     time: np.ndarray | None
     weights: np.ndarray | None
     notes: tuple[str, ...]
-    categories: tuple[tuple[str, ...] | None, ...] = ()
+    known: tuple[cells.Known, ...] = ()
+    path: str = ""
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -90,11 +93,8 @@ class Rows:
 
     def frame(self) -> pandas.DataFrame:
         """The features as a frame, with words in place of codes."""
-        columns = {}
-        for name, values, words in zip(self.names, self.matrix.T, self.categories, strict=True):
-            codes = None if words is None else np.where(np.isnan(values), -1, values).astype(int)
-            columns[name] = values if codes is None else pandas.Categorical.from_codes(codes, list(words or ()))
-        return pandas.DataFrame(columns)
+        columns = zip(self.known, self.matrix.T, strict=True)
+        return pandas.DataFrame({known.name: known.frame_column(values) for known, values in columns})
 
     def fingerprint(self) -> str:
         """Of everything that models see."""
@@ -152,8 +152,15 @@ def prepare(data: Any, question: Question, scale: str | None = None) -> Rows:
         group=_codes(source.column(roles["group"]).iloc[places]) if "group" in roles else None,
         time=None if usable.time is None else usable.time[places],
         weights=None if weights is None else weights[places] / weights[places].mean(),
-        notes=tuple(notes), categories=tuple(column.categories for column in columns),
+        notes=tuple(notes), known=tuple(map(cells.Known.of, names, columns)), path=source.path,
     )  # fmt: skip
+
+
+def usable(source: Source, question: Question) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Which rows have a target and a place, their targets, and their weights if there are any."""
+    found = _usable(source, _roles(source, question), [])
+    places = np.flatnonzero(found.rows)
+    return places, found.target[places], None if found.weights is None else found.weights[places]
 
 
 # ----------------------------------------------------------------------------------------------------- which rows

@@ -32,12 +32,20 @@ def write(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(html(comparison), encoding="utf-8", newline="\n")
+    path.write_text(html(comparison, path.parent), encoding="utf-8", newline="\n")
     return path
 
 
-def html(comparison: Comparison) -> str:
-    """The report of a comparison as text: equal comparisons give equal reports."""
+def html(comparison: Comparison, folder: str | os.PathLike[str] | None = None) -> str:
+    """The report of a comparison as text: equal comparisons give equal reports.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What :func:`selmatch.compare` found.
+    folder : path, optional
+        Where its program looks for ``loss.toml`` and ``columns.json``; by default beside itself.
+    """
     tested = comparison.tested
     body = render(
         "report.html.j2",
@@ -57,6 +65,8 @@ def html(comparison: Comparison) -> str:
         elicited=float(comparison.loss.minimiser(tested.observed, tested.weights)),
         mean=float(np.average(tested.observed, weights=tested.weights)),
         spec=spec.dumps(comparison.loss),
+        digest=spec.digest(comparison.loss),
+        code=comparison.code if folder is None else comparison.program(folder),
         shown=shown,
         spread=tables.spread,
     )
