@@ -536,7 +536,7 @@ def _require_scale(scale: Any, potential: Any) -> None:
     if scale is None:
         return
     if scale not in LOGARITHMS:
-        words = ", ".join(map(repr, LOGARITHMS))
+        words = " or ".join(map(repr, LOGARITHMS))
         raise ValueError(f"MatchingLoss: scale must be None, {words}, got {scale!r}.")
     if not isinstance(potential, Curve):
         raise TypeError(f"MatchingLoss: scale must be None for a potential without a single link, got {scale!r}.")

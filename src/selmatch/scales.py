@@ -27,6 +27,8 @@ _WORDS = {"identity": "the target itself", "log": "log(target)", "log1p": "log(1
 #: scales that a loss can have
 LOGARITHMS = ("log", "log1p")
 _LOWEST = {"log": 0, "log1p": -1}
+#: what to do where nobody takes the logarithms
+TAKE_LOGARITHMS = "Give logarithms, and loss.with_scale(None)."
 
 
 @dataclass(frozen=True)
