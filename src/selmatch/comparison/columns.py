@@ -96,7 +96,8 @@ class Columns:
             With the target, and the columns of the other roles.
         """
         source = self._read(data)
-        places, target, weights = tables.usable(source, Question(self.target, {}, **self.roles))
+        roles: dict[str, Any] = dict(self.roles)
+        places, target, weights = tables.usable(source, Question(self.target, {}, **roles))
         weights = np.ones(len(places)) if weights is None else weights / weights.mean()
         return self._features(source, places), target, weights
 

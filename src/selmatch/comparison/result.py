@@ -241,7 +241,7 @@ class Comparison:
     verdict: Verdict
     tested: Tested = field(repr=False)
     code: str = field(repr=False, default="")
-    columns: Columns | None = field(repr=False, default=None)
+    columns: Columns = field(repr=False, default=None)  # type: ignore[assignment]
 
     def program(self, folder: str | os.PathLike[str]) -> str:
         """The program that trains the winner, for any place: ``loss.toml`` and ``columns.json`` are in this folder."""

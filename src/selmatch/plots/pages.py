@@ -64,7 +64,8 @@ def overview(loss: Any, data: Any = None, domain: Any = None, dark: bool = False
     """
     who = "overview"
     found = drawable(who, loss)
-    ends = tuple(float(scale_of(found).undone(end)) for end in shown(who, found, domain, data))
+    low, high = shown(who, found, domain, data)
+    ends = float(scale_of(found).undone(low)), float(scale_of(found).undone(high))
     panels = _of_classes(found, ends) if found.vector else _of_single_scores(found, ends, data)
     with theme(dark):
         title = _title(found, WIDE * len(panels))
