@@ -295,7 +295,7 @@ def contradictions(name, scores):
 def test_no_verdict_advises_what_a_measure_of_the_task_contradicts():
     random, kinds = np.random.default_rng(0), []
     names = [name for name in TITLES if name != SELECTIVE]
-    for round in range(600):
+    for round in range(300):
         chosen = [name for name in names if random.random() < 0.6] or names
         scores = table(random, chosen, ordinal=("lambdarank",), clear=(0.0, 0.3, 0.8)[round % 3])
         contenders = tuple(

@@ -167,9 +167,19 @@ def test_targets_without_a_logarithm_are_refused():
              *((fit, (loss, bad)) for fit in MODELS.values()), (loss.explain, (bad,)),
              (selmatch.plots.overview, (loss, bad)), (selmatch.plots.link, (loss, (-1.0, 2.0)))]  # fmt: skip
     for apply, arguments in calls:
-        with pytest.raises(ValueError, match=r"must be > 0 for a loss of log\(target\), got -?[01]\. Give targets"):
+        with pytest.raises(ValueError, match=r"must be > 0 for a loss of log\(target\), got -?[01]\. Clip or drop"):
             apply(*arguments)
     assert loss.with_scale("log1p").explain(bad).mean == np.log1p(bad).mean()
+
+
+def test_logarithms_in_place_of_targets_are_noticed():
+    seconds = 20.0 * TARGETS  # whose logarithms are positive
+    loss = sm.focus("high", data=np.log(seconds), top=0.2).with_scale("log")
+    for apply in (loss.explain, lambda y: selmatch.sklearn.SelectiveLinearModel(loss).fit(X, y)):
+        with pytest.warns(UserWarning, match=r"(explain|SelectiveLinearModel): (data|y) looks like logarithms already"):
+            apply(np.log(seconds))
+        apply(seconds)
+        apply(0.2 * seconds)
 
 
 def test_scores_of_models_stay_what_they_are():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -79,9 +80,25 @@ def scores_of(who: str, name: str, targets: Any, loss: Any) -> Any:
     if wrong.any():
         raise ValueError(
             f"{who}: {name} must be > {_LOWEST[scale.name]} for a loss of {scale.words}, got {targets[wrong][0]:g}. "
-            "Give targets, not logarithms; for logarithms take loss.with_scale(None)."
+            "Clip or drop such values; if they are logarithms already, take loss.with_scale(None)."
         )
+    _warn_of_logarithms(who, name, targets, loss, scale)
     return scale(targets)
+
+
+#: so many values tell targets from logarithms
+_MANY = 20
+
+
+def _warn_of_logarithms(who: str, name: str, targets: np.ndarray, loss: Any, scale: Scale) -> None:
+    """Targets that are all below the highest score of the loss, where half of its own targets were above."""
+    wish = getattr(loss, "wish", None)
+    if wish is not None and targets.size >= _MANY and targets.max() <= wish.highest < scale.undone(wish.median):
+        warnings.warn(
+            f"{who}: {name} looks like logarithms already, which a loss of {scale.words} would take once more. "
+            "Give targets, or take loss.with_scale(None).",
+            stacklevel=3,
+        )
 
 
 def require_scores(who: str, loss: Any, remedy: str) -> None:

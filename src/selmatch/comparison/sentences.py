@@ -195,7 +195,7 @@ def _contradicted(case: Case, kind: str, winner: str) -> str:
         found = [worse_than(case, name, measure, other) for measure, other in case.conflicts(name).items()]
         found = found[1:] if kind == "mixed" and name == SELECTIVE else found
         if found:
-            said.append(f"With {called(case, name)}, {_listed(found)}.")
+            said.append(f"With {called(case, name)}, {'; '.join(found)}.")
     return " ".join(said)
 
 

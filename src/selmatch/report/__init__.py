@@ -17,7 +17,7 @@ from selmatch.report.pages import page, render
 __all__ = ["html", "write"]
 
 #: signs beside the words of a verdict
-_SIGNS = {"helps": "▲", "no difference": "=", "does not help": "▼", "too little data": "?"}
+_SIGNS = {"helps": "▲", "mixed": "±", "no difference": "=", "does not help": "▼", "too little data": "?"}
 
 
 def write(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
