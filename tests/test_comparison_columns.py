@@ -127,6 +127,7 @@ def test_new_rows_have_the_features_of_the_comparison(tmp_path):
             pd.testing.assert_frame_equal(X, wanted)
             np.testing.assert_array_equal(y, rows.target)
             np.testing.assert_array_equal(weights, np.ones(ROWS))
+            pd.testing.assert_frame_equal(again.prepare(path), wanted)  # also where a frame was learnt from
             # each row alone is what it is among others: nothing is found out anew
             for place in (0, 77):
                 alone = changed(frame).iloc[[place]] if data is frame else tmp_path / "one.csv"

@@ -29,7 +29,7 @@ class SelectiveLinearModel(Selective):
     ----------
     loss : MatchingLoss, potential or curve, optional
         What to train with; a :class:`CompositeSoftmax` or :class:`Separable` for targets with several columns. None
-        makes a loss from the following three.
+        makes a loss from the following three. A loss of logarithms (``loss.scale``) takes targets and predicts targets.
     focus : {"high", "low", "middle", "extremes"} or (low, high)
         Which targets matter, as for :func:`selmatch.focus`.
     top : float
