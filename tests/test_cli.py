@@ -527,7 +527,7 @@ def test_a_report_about_another_question_is_not_replaced(shop, tmp_path, monkeyp
     out, same = tmp_path / "report", ("--model", "linear", "--losses", "squared", "--drop", "hour")
     assert run_compare(shop, out, *same).exit_code == 0
     kept = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
-    assert set(kept) == {"comparison.json", "loss.toml"}
+    assert set(kept) == {"columns.json", "comparison.json", "loss.toml"}
     moved = shop.with_name("other.csv")
     moved.write_bytes(shop.read_bytes())
     monkeypatch.setattr(sm, "compare", lambda *args, **options: pytest.fail("trained before it looked"))

@@ -113,7 +113,7 @@ def test_a_comparison_of_lists_inside_persons():
     assert "person" not in found.data.features
     assert {measure.name for measure in found.measures} >= {"ndcg"}
     assert len(np.unique(found.tested.cluster)) == 8
-    assert "cluster='person'" in found.code
+    assert found.columns.roles["cluster"] == "person"
     again = result.Tested(**{**vars(found.tested), "cluster": None})
     assert len(np.unique(again.units)) == 24
     X, *_ = features(frame, target="relevance", group="query", cluster="person")

@@ -12,7 +12,7 @@ from comparison_data import QUICK, queries, visits
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import selmatch as sm
-from selmatch.comparison import aims, bootstrap, features, fitting, reproduction, running
+from selmatch.comparison import Columns, aims, bootstrap, features, fitting, reproduction, running
 from selmatch.comparison.aims import designed, given, region_of
 from selmatch.comparison.contenders import most_frequent, recipes_of
 from selmatch.comparison.journal import Journal, Outcome
@@ -580,7 +580,7 @@ def test_the_selective_contender_is_what_the_library_trains():
 
 
 @pytest.mark.parametrize("model", ["lightgbm", "xgboost"])
-def test_scores_far_from_zero_are_not_blurred(tmp_path, monkeypatch, model):
+def test_scores_far_from_zero_are_not_blurred(tmp_path, model):
     far = 2.0**31
     options = {**QUICK, "rounds": 20, "model": model, "losses": ["squared"]}
     near = sm.compare(visits(), target="seconds", **options)
@@ -592,11 +592,8 @@ def test_scores_far_from_zero_are_not_blurred(tmp_path, monkeypatch, model):
     run = run_of(frame, model=model, splits=2, settings=1, rounds=20)
     _, contenders = run.result()
     frame.to_csv(tmp_path / "data.csv", index=False)
-    run.loss.save(tmp_path / "loss.toml")
-    monkeypatch.chdir(tmp_path)
-    space = {}
-    exec(compile(reproduction.code(run, contenders, "selective"), "train.py", "exec"), space)
-    assert np.corrcoef(space["scores"] - far, run.rows.scores - far)[0, 1] > 0.6
+    predicted = program(run, contenders, "selective", tmp_path)["predict"](frame)
+    assert np.corrcoef(predicted - far, run.rows.scores - far)[0, 1] > 0.6
 
 
 def test_weights_count_in_training_and_in_testing():
@@ -730,18 +727,25 @@ def test_features_are_those_of_the_comparison(tmp_path):
     assert len(y) == 240 - 48 - 2
 
 
-def test_the_program_sees_the_rows_of_the_comparison(tmp_path, monkeypatch):
+def program(run, contenders, name, folder):
+    """The names of a program that has run, beside the files that it needs."""
+    reproduction.scaled_loss(run).save(folder / "loss.toml")
+    Columns.of(run.rows, run.question).save(folder / "columns.json")
+    space = {"__file__": str(folder / "train.py"), "__name__": "train"}
+    exec(compile(reproduction.code(run, contenders, name), f"{name}.py", "exec"), space)
+    return space
+
+
+def test_the_program_sees_the_rows_of_the_comparison(tmp_path):
     frame = queries().assign(part=np.where(np.arange(240) < 180, "train", "test"), weight=np.arange(240) % 3)
     frame["price"] = [f"{i},5" for i in range(240)]
     frame.loc[5, "query"], frame.loc[7, "part"], frame.loc[9, "relevance"] = None, None, np.nan
     frame.to_csv(tmp_path / "lists.csv", index=False, sep=";")
     roles = {"target": "relevance", "group": "query", "split": "part", "weights": "weight", "drop": ("c",)}
     run = run_of(tmp_path / "lists.csv", model="linear", splits=1, settings=1, **roles)
-    run.loss.save(tmp_path / "loss.toml")
     _, contenders = run.result()
-    monkeypatch.chdir(tmp_path)
-    space = {}
-    exec(compile(reproduction.code(run, contenders, "squared"), "train.py", "exec"), space)
+    space = program(run, contenders, "squared", tmp_path)
+    assert "loss" not in space
     assert list(space["X"].columns) == ["a", "b", "price"]
     np.testing.assert_array_equal(space["X"].to_numpy(), run.rows.matrix)
     np.testing.assert_array_equal(space["s"], run.rows.scores)
@@ -749,33 +753,35 @@ def test_the_program_sees_the_rows_of_the_comparison(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("model", "scale"), [("lightgbm", "target"), ("xgboost", "log"), ("linear", "log")])
-def test_the_program_trains_every_contender(tmp_path, monkeypatch, model, scale):
+def test_the_program_trains_every_contender(tmp_path, model, scale):
     frame = visits().rename(columns={"pages": "pa'g\"es", "shop": "[sh]op"})
     frame["day"] = pd.date_range("2024-01-01", periods=240).strftime("%Y-%m-%d")
     frame.to_csv(tmp_path / "visits.csv", index=False)
     run = run_of(tmp_path / "visits.csv", model=model, scale=scale, splits=2, settings=1, rounds=20)
-    run.loss.save(tmp_path / "loss.toml")
     _, contenders = run.result()
-    monkeypatch.chdir(tmp_path)
+    new = frame.drop(columns="seconds").iloc[::-1, ::-1].assign(shops="none")
+    new["day"] = "2024-01-31"  # the same for all, which was no reason to leave it out
     for recipe in run.recipes:
-        space = {}
-        exec(compile(reproduction.code(run, contenders, recipe.name), recipe.name, "exec"), space)
-        assert np.corrcoef(space["scores"], run.rows.scores)[0, 1] > 0.6, recipe.name
-        if scale == "log":
-            np.testing.assert_allclose(np.log(space["predictions"]), space["scores"])
+        space = program(run, contenders, recipe.name, tmp_path)
+        predicted = space["predict"](tmp_path / "visits.csv")
+        scores = np.log(predicted) if scale == "log" else predicted
+        assert np.corrcoef(scores, run.rows.scores)[0, 1] > 0.6, recipe.name
+        whole = space["predict"](new)
+        alone = [float(space["predict"](new.iloc[[place]])[0]) for place in (0, 239)]
+        np.testing.assert_allclose(alone, whole[[0, 239]], rtol=1e-12)  # sums of other lengths
+        assert ("loss" in space) == (recipe.name == "selective")
 
 
-def test_a_comparison_ends_with_the_program_of_its_winner(tmp_path, monkeypatch):
+def test_a_comparison_ends_with_the_program_of_its_winner(tmp_path):
     visits().to_csv(tmp_path / "visits.csv", index=False, sep=";")
     found = sm.compare(tmp_path / "visits.csv", target="seconds", **LINEAR)
+    found.columns.save(tmp_path / "columns.json")
     found.loss.save(tmp_path / "loss.toml")
-    monkeypatch.chdir(tmp_path)
     space = {}
-    exec(compile(found.code, "train.py", "exec"), space)
+    exec(compile(found.program(tmp_path), "train.py", "exec"), space)
     winner = next(contender for contender in found.contenders if contender.name == found.verdict.winner)
     assert winner.title in found.code.splitlines()[0]
-    assert space["scores"].shape == (240,)
-    assert space["loss"] == found.loss
+    assert space["predict"](tmp_path / "visits.csv").shape == (240,)
 
 
 def test_the_data_of_the_demo_are_there():

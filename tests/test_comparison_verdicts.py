@@ -250,6 +250,118 @@ def test_the_rival_is_chosen_on_the_validation_rows():
     assert missing.verdict.rival == "huber"
 
 
+# ------------------------------------------------------------------------------------- measures of the user's own task
+
+TASK = ("ndcg", "precision")
+ALL = (Measure("loss", "cost", "words.", "low", "loss", "aim"), *(
+    Measure(name, name.upper(), "words.", better, "", "lists", task=name in TASK)
+    for name, better in (("ndcg", "high"), ("precision", "high"), ("mae_predicted", "low"), ("capture", "high"))
+))  # fmt: skip
+
+
+def table(random, names, *, ordinal, clear):
+    """Random scores: the selective loss has 1 on every measure, each other a gain of it, with an interval."""
+    scores = {SELECTIVE: {m.name: Score(Estimate(1.0, 0.9, 1.1), None, (1.0,) * 5) for m in ALL}}
+    for name in names:
+        scores[name] = {}
+        for measure in ALL:
+            if name in ordinal and measure.kind != "lists":
+                nothing = Estimate(*(math.nan,) * 3)
+                scores[name][measure.name] = Score(nothing, nothing, (math.nan,) * 5)
+                continue
+            middle = random.normal(0.2 if measure.name == "loss" else 0.0, 0.15)
+            half = random.choice([0.02, 0.1, 0.4], p=[clear, 0.9 - clear, 0.1])
+            gain = Estimate(middle, middle - half, middle + half)
+            value = 1.0 + (middle if measure.better == "low" else -middle)
+            share = Estimate(*(end / value for end in (middle, gain.low, gain.high)))
+            splits = tuple(value + random.normal(0.0, 0.05, 5))
+            scores[name][measure.name] = Score(Estimate(value, value, value), gain, splits, share)
+    return scores
+
+
+def contradictions(name, scores):
+    """Independently of the verdict: by measure of the task, whose interval says that he is clearly better."""
+
+    def interval(who, measure):
+        return Estimate(0.0, 0.0, 0.0) if who == SELECTIVE else scores[who][measure].gain
+
+    return {
+        measure: better
+        for measure in TASK
+        if (better := {o for o in scores if interval(o, measure).high < interval(name, measure).low and o != CONTROL})
+    }
+
+
+def test_no_verdict_advises_what_a_measure_of_the_task_contradicts():
+    random, kinds = np.random.default_rng(0), []
+    names = [name for name in TITLES if name != SELECTIVE]
+    for round in range(300):
+        chosen = [name for name in names if random.random() < 0.6] or names
+        scores = table(random, chosen, ordinal=("lambdarank",), clear=(0.0, 0.3, 0.8)[round % 3])
+        contenders = tuple(
+            Contender(name, TITLES[name], "", trained=name != CONTROL, valid=(random.random(),) * 5,
+                      ordinal=name == "lambdarank")
+            for name in scores
+        )  # fmt: skip
+        found = verdict(contenders, ALL, scores, Question("y", {}), DATA, inside=100)
+        kinds.append(found.kind)
+        said = " ".join((found.headline, *found.sentences))
+        against = contradictions(found.winner, scores)
+        for measure, better in against.items():
+            assert re.search(rf"{measure.upper()} is [^,]*, clearly worse than", said), said
+            assert any(re.search(rf"(take|with) (the )?{re.escape(TITLES[name])}", said) for name in better), said
+        mixed = found.kind == "mixed"
+        assert not (found.kind == "helps" and contradictions(SELECTIVE, scores))
+        assert not (mixed and not contradictions(SELECTIVE, scores))
+        if against or mixed:
+            assert "use it" not in said
+            assert "Next: use" not in said
+            assert "Next: decide what you act on. For the best" in said or not found.rival
+        elif found.kind == "helps":
+            assert "Next: use it." in said
+        assert not re.search(r"nan|None|\{|  ", said), said
+        # measures that a constant can win decide nothing
+        for name in chosen:
+            for other in ("mae_predicted", "capture"):
+                scores[name][other] = dataclasses.replace(scores[name][other], gain=Estimate(-1.0, -1.1, -0.9))
+        again = verdict(contenders, ALL, scores, Question("y", {}), DATA, inside=100)
+        assert (again.kind, again.winner, again.headline) == (found.kind, found.winner, found.headline)
+    assert set(kinds) == {"helps", "mixed", "does not help", "no difference", "too little data"}
+
+
+def test_order_that_is_lost_is_told_from_rows():
+    random = np.random.default_rng(1)
+    observed = random.normal(size=800)
+    loss = sm.focus("high", data=observed, top=0.2)
+    noise = 0.4 * random.normal(size=800)
+    # squared error shrinks towards the mean, in the right order; the selective loss is near, and its order is worse
+    predicted = {SELECTIVE: observed + noise, "squared": 0.3 * (observed + 0.5 * noise)}
+    tested = result.Tested(observed, predicted, np.arange(800) // 8 % 5, np.arange(800), np.arange(800) // 8)
+    question = Question("y", {"word": "high", "top": 0.2}, resamples=200)
+    contenders = tuple(Contender(name, TITLES[name], "", valid=(1.0,) * 5) for name in predicted)
+    measures = measures_for(tested, question, True)
+    region = Region(((loss.wish.regions[0][0], math.inf),), "high", 0)
+    scores = bootstrap.scores(tested, loss, region, contenders, measures, question)
+    assert scores["squared"]["loss"].gain.low > 0.0 > scores["squared"]["ndcg"].gain.high
+    found = verdict(contenders, measures, scores, question, DATA, inside=160)
+    assert (found.kind, found.winner, found.rival) == ("mixed", "squared", "squared")
+    ours, theirs = (shown(scores[name]["precision"].estimate.value, "share") for name in (SELECTIVE, "squared"))
+    headline = f"but top-k precision is {ours}, clearly worse than {theirs} with squared error."
+    assert found.headline.startswith("The measures disagree: the selective loss ends with ")
+    assert found.headline.endswith(headline)
+    assert re.search(
+        r"With the selective loss, .*NDCG@10 is [\d.]+, clearly worse than [\d.]+ with", found.sentences[0]
+    )
+    assert found.sentences[-1] == (
+        "Next: decide what you act on. For the best top-k precision take squared error; for the lowest cost, the "
+        "selective loss."
+    )
+    assert {m.name for m in measures if m.task} == {
+        "precision", "rank_correlation", "ndcg", "average_precision", "reciprocal_rank", "list_precision",
+    }  # fmt: skip
+    assert {m.name for m in measures_for(tested, question, False) if m.task} == {"precision", "rank_correlation"}
+
+
 # ------------------------------------------------------------------------------------------------------------ sentences
 
 
@@ -395,9 +507,13 @@ def test_a_bias_that_is_meant_is_called_so():
 def test_lists_are_compared_with_the_best_of_the_others():
     found = comparison_of({SELECTIVE: 0.5, "squared": 0.9, "lambdarank": 0.1}, grouped=True)
     ours, best = (shown(found.scores[name]["ndcg"].estimate.value) for name in (SELECTIVE, "lambdarank"))
-    assert f"NDCG@10 is {ours}, and {best} with LambdaRank, the best of the others: clearly worse." in said_of(found)
-    assert found.verdict.rival == "squared"
+    assert f"NDCG@10 is {ours}, clearly worse than {best} with LambdaRank" in found.verdict.headline
+    assert (found.verdict.kind, found.verdict.rival) == ("mixed", "squared")
     assert "LambdaRank (" not in found.verdict.headline
+    alike = comparison_of({SELECTIVE: 0.5, "squared": 0.9, "lambdarank": 0.5}, grouped=True)
+    ours, best = (shown(alike.scores[name]["ndcg"].estimate.value) for name in (SELECTIVE, "lambdarank"))
+    told = f"NDCG@10 is {ours}, and {best} with LambdaRank, the best of the others: no clear difference."
+    assert told in said_of(alike)
 
 
 @pytest.mark.parametrize("word", ["high", "low", "middle", "extremes"])

@@ -128,7 +128,7 @@ def test_what_is_wide_is_not_called_narrow():
 def test_an_infinite_sensitivity_is_said_to_be_infinite():
     explanation = sm.MatchingLoss(sm.SignedPower(0.5)).explain()
     assert explanation.curvature == (0.25, np.inf)
-    assert "Curvature: 0.25 to inf." in str(explanation)
+    assert "Curvature: 0.25 to infinite." in str(explanation)
 
 
 def test_short_flat_pieces_are_found_where_the_structure_names_them():

@@ -95,7 +95,7 @@ def comparison_of(names=("squared", "reweighted"), rows: int = 400, **changes) -
         scores=_scores(names, predicted, observed, loss),
         verdict=Verdict("helps", "A selective loss helps here.", ("By 5 %.", "In all splits."), SELECTIVE, names[0]),
         tested=result.Tested(observed, predicted, np.arange(rows) % 3, np.arange(rows)),
-        code='import selmatch as sm\n\nprint("a < b & c", sm.load("loss.toml"))\n',
+        code=f'FOLDER = {result.BESIDE}\nprint("a < b & c", sm.load(FOLDER / "loss.toml"))\n',
     )
     return Comparison(**{**parts, **changes})
 
@@ -239,7 +239,8 @@ def test_the_file_is_small(text):
 
 def test_equal_comparisons_give_equal_files(comparison, text, tmp_path):
     path = comparison.to_html(tmp_path / "new folder" / "report.html")
-    assert path.read_bytes() == text.encode()
+    folder = f"FOLDER = Path(&#39;{path.parent}&#39;)"
+    assert path.read_bytes() == text.replace(f"FOLDER = {result.BESIDE}", folder).encode() != text.encode()
 
 
 def test_many_rows_make_no_large_file():
@@ -565,7 +566,6 @@ def test_links_that_end_are_drawn_where_they_are_finite():
         ({"split": "part"}, "column part says"),
         ({"group": "query"}, "same query stay together"),
         ({"scale": "target"}, "A score is the target itself"),
-        ({"scale": "log"}, "A score is log(target), "),
         ({"model": "linear"}, "a linear model"),
         ({"splits": 1}, "1 split:"),
     ],
@@ -578,31 +578,24 @@ def test_the_method_says_how_rows_were_split(changes, words):
 # -------------------------------------------------------------------------------------------- logarithms, grades, edges
 
 
-#: what the engine notes where the target has zeros
-LOG1P = "Scores are log(1 + target), since the target has zeros."
-
-
-def logarithmic(notes: tuple[str, ...]) -> Comparison:
+def logarithmic(scale: str) -> Comparison:
     plain = comparison_of()
-    return comparison_of(
-        question=dataclasses.replace(plain.question, scale="log"), data=dataclasses.replace(plain.data, notes=notes)
-    )
+    question = dataclasses.replace(plain.question, scale="log")
+    return comparison_of(question=question, loss=plain.loss.with_scale(scale))
 
 
 @pytest.mark.parametrize(
-    ("notes", "words", "back"),
-    [((), "log(target), ", np.exp), ((LOG1P,), "log(1 + target), ", np.expm1)],
-    ids=["log", "log1p"],
+    ("scale", "words", "back"), [("log", "log(target), ", np.exp), ("log1p", "log(1 + target), ", np.expm1)]
 )
-def test_a_logarithm_is_called_what_it_is(notes, words, back):
-    found = logarithmic(notes)
+def test_a_logarithm_is_called_what_it_is(scale, words, back):
+    found = logarithmic(scale)
     assert units.score(found).startswith(words)
     assert units.of_target(found, 2.0) == f"2.000 (the target {shown(back(2.0))})"
     assert f"A score is {words}" in method.sentences(found)[0]
 
 
 def test_errors_of_logarithms_have_their_unit(text):
-    page_text = report.html(logarithmic((LOG1P,)))
+    page_text = report.html(logarithmic("log1p"))
     page = Page(page_text)
     assert f"Errors and biases of scores are in {units.LOG_UNITS}." in [words for _, words in page.all("li")]
     assert "mean absolute error, log units" in page_text

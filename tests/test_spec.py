@@ -40,6 +40,7 @@ MORE = [
     sm.ReweightedSquare(by="both", kappa=0.1, low=-1e-300, delta=1e300),
     sm.MatchingLoss(sm.PerLabel({-1.0: sm.Step(), 2.5: sm.Sinh() + sm.Identity()})),
     sm.MatchingLoss(sm.Cosh(), check=False),
+    sm.MatchingLoss(sm.Sinh(), scale="log"),
     sm.CompositeSoftmax(sm.Cosh(), check=False),
     sm.FromPrimitive(sm.Exp() + sm.Identity()),
     sm.FromScoreTransform(sm.Exp() + sm.Constant(1.0)),
@@ -298,6 +299,7 @@ STORED = {
     "Sum": 0.1 * sm.Identity() + sm.Exp().affine(alpha=0.5),
     "Tan": sm.Tan(),
     "Tanh": sm.Tanh(),
+    "logarithmic": sm.MatchingLoss(sm.Exp().affine(alpha=0.5), scale="log1p"),
     "unchecked": sm.MatchingLoss(sm.Cosh(), check=False),
     "by_hand": sm.MatchingLoss(sm.Sum((sm.Identity(), sm.Sinh().affine(alpha=2.0, beta=1.0, gain=0.1)))),
 }
@@ -308,6 +310,27 @@ STORED = {
 )
 def test_stored_files_load(file):
     assert spec.load(file) == STORED[file.stem]
+
+
+def test_a_digest_names_what_a_file_must_hold(tmp_path):
+    made = set()
+    for saved in (*CURVES, *VECTORS, *LOSSES, *MORE):
+        digest = spec.digest(saved)
+        assert (
+            digest == spec.digest(spec.loads(spec.dumps(saved))) == spec.digest(spec.loads(spec.dumps(saved, "json")))
+        )
+        made.add((repr(saved), digest))
+    assert len({digest for _, digest in made}) == len(made)  # other objects, other digests
+    loss = focus("high", data=[float(i) for i in range(50)])
+    assert spec.digest(loss) == spec.digest(sm.MatchingLoss(loss.potential))  # a wish changes nothing
+    for path in (tmp_path / "loss.toml", tmp_path / "loss.json"):
+        loss.save(path)
+        path.write_text(path.read_text().replace('"0.1.0"', '"9.9.9"'))  # another version wrote it
+        assert sm.load(path, digest=spec.digest(loss)) == loss
+        with pytest.raises(
+            SpecError, match=r"loss\.\w+: must hold the object with the digest 0000, got \w{16}: another"
+        ):
+            sm.load(path, digest="0000")
 
 
 def test_all_stored_files_are_there():
@@ -326,6 +349,13 @@ selmatch = 1
 ----
 |curve = "Sinh"
     line 1, column 1: selmatch, the version of the schema, is missing. Add selmatch = 1 at the top.
+----
+selmatch = 1
+[loss]
+type = "MatchingLoss"
+potential = "Exp"
+|scale = "sqrt"
+    line 5, column 1: loss.scale: MatchingLoss: scale must be None, 'log' or 'log1p', got 'sqrt'.
 ----
 |selmatch = 7
 curve = "Sinh"

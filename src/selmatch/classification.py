@@ -15,6 +15,7 @@ from selmatch.curve import Curve, Interval
 from selmatch.landmarks import SteepRegion, extremes, landmarks, refined, steep_regions
 from selmatch.losses import PerLabel, potential_of
 from selmatch.parameters import has_plain_numbers, number, pair
+from selmatch.scales import TAKE_LOGARITHMS, require_scores
 
 __all__ = ["Classification", "classify"]
 
@@ -180,6 +181,7 @@ def classify(loss: Any, domain: Any = (-3.0, 3.0), *, role: str | None = None, g
       How much a class matters depends on the others.
     """
     who = "classify"
+    require_scores(who, loss, TAKE_LOGARITHMS)
     potential = potential_of(who, loss)
     subject = repr(potential)
     if role is not None and role not in ROLES:

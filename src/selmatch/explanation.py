@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from selmatch import certify
+from selmatch import certify, design
 from selmatch.algebra import Affine, constant_value
 from selmatch.certificates import Certificate
 from selmatch.columns import finite_column
@@ -18,6 +18,7 @@ from selmatch.curves import Exp, Identity, Log, Logit, Sigmoid
 from selmatch.landmarks import SteepRegion, extremes, landmarks, refined, steep_regions
 from selmatch.losses import PerLabel
 from selmatch.parameters import has_plain_numbers
+from selmatch.scales import UNCHANGED, scale_of, scores_of
 from selmatch.words import readable
 
 _WHO = "MatchingLoss.explain"
@@ -30,6 +31,8 @@ TOLERATED = 1e-3
 @dataclass(frozen=True)
 class Explanation:
     """What :meth:`selmatch.MatchingLoss.explain` found; print it.
+
+    All numbers are scores; where those are logarithms (``loss.scale``), the printed text is in units of the target.
 
     Attributes
     ----------
@@ -68,12 +71,15 @@ class Explanation:
     accepted: Certificate | None = None
 
     def __str__(self) -> str:
-        lines = [repr(self.loss), *self.notes, "", "Sensitivity (what an error of one unit weighs):"]
+        scale = scale_of(self.loss)
+        units = "one unit" if scale == UNCHANGED else f"one unit of {scale.words}"
+        place = "" if scale == UNCHANGED else ", by target"
+        lines = [repr(self.loss), *self.notes, "", f"Sensitivity (what an error of {units} weighs{place}):"]
         most = max((value for _, value in self.profile if math.isfinite(value)), default=0.0) or 1.0
         for score, value in self.profile:
             bar = "#" * round(32 * min(value / most, 1.0)) if value >= 0 else "negative"
-            lines.append(f"  {readable(score):>10}  {readable(value):>10}  {bar}".rstrip())
-        lines += [f"Narrow: {region}." for region in self.narrow]
+            lines.append(f"  {readable(scale.undone(score)):>10}  {readable(value):>10}  {bar}".rstrip())
+        lines += [f"Narrow: {region.words(scale.undone)}." for region in self.narrow]
         low, high = self.curvature
         ratio = f", a factor of {readable(high / low, 3)}" if 0 < low <= high < math.inf else ""
         lines += ["", f"Curvature: {readable(low)} to {readable(high)}{ratio}.", f"Convex: {self.certificate}"]
@@ -81,7 +87,8 @@ class Explanation:
             lines.append(f"Accepted when it was made: {self.accepted}")
         lines.append(self._elicits())
         single, double = self.limits
-        lines.append(f"Finite: scores in {single} in single precision, {double} in double.")
+        what = "scores" if scale == UNCHANGED else f"scores, {scale.words},"
+        lines.append(f"Finite: {what} in {single} in single precision, {double} in double.")
         if self.simpler:
             lines.append(f"Simpler: {self.simpler}")
         return "\n".join(lines)
@@ -98,7 +105,15 @@ class Explanation:
             return f"{rule}; loss.minimiser(rows) has it, class by class."
         if self.elicited is None or self.mean is None:
             return f"{rule}; give data to see how far apart they are."
-        found = f"{readable(self.elicited)} on the data, whose mean is {readable(self.mean)}"
+        scale = scale_of(self.loss)
+        elicited, mean = scale.undone(self.elicited), scale.undone(self.mean)
+        if scale != UNCHANGED:
+            return (
+                f"Elicits: the target whose score is h^-1(E h(S)), not the mean score: {readable(elicited)} on the "
+                f"data, whose mean score is that of {readable(mean)}. Start training there, and check calibration on "
+                "h(observed) and h(predicted)."
+            )
+        found = f"{readable(elicited)} on the data, whose mean is {readable(mean)}"
         return f"{rule}: {found}. Start training there, and check calibration on h(observed) and h(predicted)."
 
 
@@ -108,7 +123,7 @@ def explain(loss: Any, data: Any, weights: Any) -> Explanation:
     if not has_plain_numbers(potential):
         raise TypeError(f"{_WHO}: the parameters must be plain numbers, got {potential!r}.")
     wish = loss.wish
-    scores = None if data is None else finite_column(_WHO, "data", data)
+    scores = None if data is None else scores_of(_WHO, "data", finite_column(_WHO, "data", data), loss)
     curve = _curve(potential)
     points = _points(curve, scores, wish)
     everywhere, slopes = _looked_at(potential, points)
@@ -145,7 +160,11 @@ def explain(loss: Any, data: Any, weights: Any) -> Explanation:
 
 def _notes(loss: Any) -> list[str]:
     notes = [] if loss.wish is None else [f"Made by focus: {loss.wish}."]
-    potential = loss.potential
+    potential, scale = loss.potential, scale_of(loss)
+    if scale != UNCHANGED:
+        ends = [] if loss.wish is None else [scale.undone(np.array(piece[:2])) for piece in loss.wish.regions]
+        places = f"; accuracy matters for the target {' and '.join(design.place(*end) for end in ends)}" if ends else ""
+        notes.append(f"Scores are {scale.words}{places}.")
     if not loss.check or getattr(potential, "check", True) is False:
         notes.append("Built with check=False: it need not be convex, and may be negative.")
     if isinstance(potential, Curve) and not potential.continuous:

@@ -12,6 +12,7 @@ import numpy as np
 from selmatch.algebra import Affine, Inverse
 from selmatch.curve import Curve, Interval
 from selmatch.structure import parts_of
+from selmatch.words import readable
 
 #: scores of a uniform grid, and in the window of each part of a curve
 GRID, IN_WINDOW = 257, 33
@@ -42,7 +43,12 @@ class SteepRegion:
     sensitivity: float
 
     def __str__(self) -> str:
-        return f"up to {self.sensitivity:.4g} at {self.at:.4g}, within [{self.low:.4g}, {self.high:.4g}]"
+        return self.words()
+
+    def words(self, place: Callable[[float], Any] = float) -> str:
+        """The region in words, with scores as ``place`` gives them: targets, where scores are their logarithms."""
+        low, high, at = (readable(place(score)) for score in (self.low, self.high, self.at))
+        return f"up to {readable(self.sensitivity)} at {at}, within [{low}, {high}]"
 
 
 @np.errstate(all="ignore")
@@ -54,7 +60,7 @@ def landmarks(curve: Curve) -> np.ndarray:
         places = curve.curve(landmarks(curve.curve))
     else:
         flat = itertools.chain.from_iterable((part.low, part.high) for part in curve.flat_regions())
-        own = [*np.linspace(*curve.window(), IN_WINDOW), *getattr(curve, "knots", ()), *curve.breaks, *flat]
+        own = [*np.linspace(*curve.window(), IN_WINDOW), *getattr(curve, "knots", ()), *curve.places, *flat]
         own += [] if curve.centre is None else [curve.centre]
         places = np.concatenate([np.array(own), *map(landmarks, parts_of(curve))])
     return np.unique(places[np.isfinite(places)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,7 @@ from selmatch.inversion import minimise, minimise_labels, minimise_rows
 from selmatch.labels import checked_shares, require_score, share_losses, shares_of
 from selmatch.parameters import LEAF, has_plain_numbers, keep, number
 from selmatch.quadrature import at_least_the_quotient, mean_on_the_way
+from selmatch.scales import LOGARITHMS
 
 if TYPE_CHECKING:
     from selmatch.certificates import Certificate
@@ -300,6 +302,11 @@ class MatchingLoss(Loss):
         What defines the link.
     check : bool
         False accepts a curve that is known to decrease; the loss may then be negative.
+    scale : {None, "log", "log1p"}
+        What scores are where they are not the target itself: log(target) or log(1 + target). It does not change the
+        loss of two scores, and stands in its file. What takes targets (:meth:`explain`, plots, estimators, metrics)
+        takes the logarithm itself and answers in units of the target; what trains on labels as they are (boosters)
+        refuses such a loss. See :meth:`with_scale`.
 
     Examples
     --------
@@ -314,11 +321,14 @@ class MatchingLoss(Loss):
     check: bool = True
     #: what :func:`selmatch.focus` was asked for; it does not change the loss
     wish: Wish | None = field(default=None, compare=False, kw_only=True)
+    #: what scores are, of the target; it does not change the loss of two scores
+    scale: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         functions.register_loaded_frameworks()
         keep(self, check=bool(self.check))
         _require_potential(self.potential)
+        _require_scale(self.scale, self.potential)
         if self.check:
             checked = _require_links(self.potential)
             if checked is not None:
@@ -326,12 +336,34 @@ class MatchingLoss(Loss):
         mesh.prepare(self.potential)
 
     def __repr__(self) -> str:
-        return f"MatchingLoss({self.potential!r}{'' if self.check else ', check=False'})"
+        scale = "" if self.scale is None else f", scale={self.scale!r}"
+        return f"MatchingLoss({self.potential!r}{'' if self.check else ', check=False'}{scale})"
 
     def _repr_html_(self) -> str:
         from selmatch.sketch import svg
 
         return svg(self.potential, caption=repr(self))
+
+    def with_scale(self, scale: str | None) -> MatchingLoss:
+        """The same loss with another word for what its scores are.
+
+        Parameters
+        ----------
+        scale : {None, "log", "log1p"}
+            "log" or "log1p" for a loss that was designed on logarithms of the target; None for who takes the
+            logarithms himself.
+
+        Examples
+        --------
+        >>> seconds = np.array([5.0, 12.0, 30.0, 80.0, 400.0])
+        >>> loss = sm.focus("high", data=np.log(seconds), top=0.2).with_scale("log")
+        >>> loss.scale, loss.with_scale(None)(2.0, 3.0) == loss(2.0, 3.0)
+        ('log', True)
+        """
+        _require_scale(scale, self.potential)
+        made = copy.copy(self)
+        keep(made, scale=scale)
+        return made
 
     @property
     def certificate(self) -> Certificate | None:
@@ -582,7 +614,8 @@ class MatchingLoss(Loss):
         Parameters
         ----------
         data : array, optional
-            Observed scores; a loss made by :func:`selmatch.focus` remembers what matters of its data.
+            Observed scores, or targets for a loss with a ``scale``; a loss made by :func:`selmatch.focus` remembers
+            what matters of its data.
         weights : array, optional
             Weights of the rows.
 
@@ -659,6 +692,16 @@ def _require_potential(potential: Any) -> None:
     elif callable(potential):
         remedy = " Try FromLink(function)."
     raise TypeError(f"MatchingLoss: the potential must be a curve or a vector potential, got {potential!r}.{remedy}")
+
+
+def _require_scale(scale: Any, potential: Any) -> None:
+    if scale is None:
+        return
+    if scale not in LOGARITHMS:
+        words = " or ".join(map(repr, LOGARITHMS))
+        raise ValueError(f"MatchingLoss: scale must be None, {words}, got {scale!r}.")
+    if not isinstance(potential, Curve):
+        raise TypeError(f"MatchingLoss: scale must be None for a potential without a single link, got {scale!r}.")
 
 
 def _looked_at(potential: Any) -> Certificate | None:

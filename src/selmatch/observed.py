@@ -18,6 +18,7 @@ from selmatch.curve import Curve, Interval
 from selmatch.curves import Identity
 from selmatch.losses import potential_of
 from selmatch.parameters import has_plain_numbers, pair
+from selmatch.scales import TAKE_LOGARITHMS, require_scores
 
 Array = Any
 Function = Callable[[Array], Array]
@@ -30,7 +31,8 @@ Domain = Interval | Sequence[float] | None
 
 
 def link_of(who: str, loss: Any) -> Curve:
-    """The scalar link of a loss."""
+    """The scalar link of a loss of scores as they are given."""
+    require_scores(who, loss, TAKE_LOGARITHMS)
     potential = potential_of(who, loss)
     if isinstance(potential, Separable):
         potential = potential.curve

@@ -28,6 +28,7 @@ import dataclasses
 import datetime
 import errno
 import functools
+import hashlib
 import inspect
 import json
 import math
@@ -47,7 +48,7 @@ from selmatch.curve import Curve, Interval
 from selmatch.losses import Loss, PerLabel
 from selmatch.words import remedy
 
-__all__ = ["SCHEMA", "SpecError", "dumps", "from_dict", "load", "loads", "save", "to_dict"]
+__all__ = ["SCHEMA", "SpecError", "digest", "dumps", "from_dict", "load", "loads", "save", "to_dict"]
 
 #: the version of the documents that this library writes
 SCHEMA = 1
@@ -401,7 +402,11 @@ def save(object: Any, path: str | os.PathLike[str]) -> None:
         raise ValueError(f"save: path must end in .toml or .json, got {path.name!r}.")
     if not path.parent.is_dir():  # the error of the draft would name a file that nobody asked for
         raise FileNotFoundError(errno.ENOENT, "save: the folder must exist. Make it first", str(path.parent))
-    data = dumps(object, format).encode()
+    replace_file(path, dumps(object, format).encode())
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file whole: readers see the old one or the new one, never a part."""
     # a name of its own in the same folder: two writers never share a file, and replacing it is one step
     draft = path.with_name(f".{uuid.uuid4().hex}.tmp")
     try:
@@ -421,13 +426,15 @@ def save(object: Any, path: str | os.PathLike[str]) -> None:
 # ---------------------------------------------------------------------------------------------------------- reading
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], *, digest: str | None = None) -> Any:
     """The loss, potential or curve in a file; safe for files of strangers.
 
     Parameters
     ----------
     path : path
         A ``.toml`` or ``.json`` file; with another ending the text itself tells which it is.
+    digest : str, optional
+        What :func:`digest` says of the object that the file must hold: another one is an error.
 
     Raises
     ------
@@ -454,7 +461,38 @@ def load(path: str | os.PathLike[str]) -> Any:
         line = data.count(b"\n", 0, error.start) + 1
         raise SpecError("the file must be UTF-8 text. Save it in that encoding.", name=path.name, line=line) from error
     format = path.suffix.lower().removeprefix(".")
-    return loads(text, format if format in _FORMATS else None, name=path.name)
+    made = loads(text, format if format in _FORMATS else None, name=path.name)
+    if digest is not None and (got := _digest(made)) != digest:
+        raise SpecError(
+            f"must hold the object with the digest {digest}, got {got}: another one, or one that was changed. Look "
+            "for the file that was written with it, or leave the digest out.",
+            name=str(path),
+        )
+    return made
+
+
+def digest(object: Any) -> str:
+    """A short name for a loss, potential or curve: equal for equal objects, in every format and from every version.
+
+    Parameters
+    ----------
+    object : loss, potential or curve
+        As for :func:`dumps`. The wish of a loss, which does not change it, is left out.
+
+    Examples
+    --------
+    >>> from selmatch import spec
+    >>> spec.digest(Sinh()) == spec.digest(spec.loads("selmatch = 1\\ncurve = 'Sinh'"))
+    True
+    """
+    (_, table) = [*to_dict(object).items()][-1]
+    if isinstance(table, dict):
+        table = {key: value for key, value in table.items() if key != "wish"}
+    return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:16]
+
+
+#: for where the name is that of an argument
+_digest = digest
 
 
 def _refuse_length(name: str) -> NoReturn:

@@ -422,7 +422,8 @@ class MatchingLoss(_Numbers):
 
     def extra_repr(self) -> str:
         loss = self.loss
-        given = [repr(loss.potential if type(loss) is _CoreLoss and loss.check else loss)]
+        bare = type(loss) is _CoreLoss and loss.check and loss.scale is None
+        given = [repr(loss.potential if bare else loss)]
         places = (place.rpartition(".") for place, _ in self.named_parameters())
         learned = tuple(f"{part}{dot}{name.removeprefix('log_')}" for part, dot, name in places)
         options = {

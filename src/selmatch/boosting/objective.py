@@ -11,6 +11,7 @@ from selmatch import ranking as forms
 from selmatch.boosting import native
 from selmatch.boosting.rows import Rows, Start, ends
 from selmatch.losses import MatchingLoss, loss_of
+from selmatch.scales import require_scores
 
 _log = logging.getLogger("selmatch.boosting")
 
@@ -142,6 +143,11 @@ class Objective:
 def checked_loss(who: str, loss: Any, ranking: str | None) -> MatchingLoss:
     """A loss that boosters can train with; curves and potentials become one."""
     made = loss_of(who, loss)
+    require_scores(
+        who, made,
+        "Train on logarithms of the labels with loss.with_scale(None), and undo them in the predictions; "
+        "SelectiveRegressor does both.",
+    )  # fmt: skip
     if ranking == "listwise" and not made.vector:
         raise TypeError(
             f"{who}: loss must have a CompositeSoftmax for ranking='listwise', got {made.potential!r}. "

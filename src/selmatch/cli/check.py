@@ -8,8 +8,9 @@ import typer
 from rich.text import Text
 
 from selmatch.cli.options import Classes, Gamma, Json, Scaling, Source
-from selmatch.cli.output import emit, show
+from selmatch.cli.output import emit, say, show
 from selmatch.cli.sources import potential
+from selmatch.scales import UNCHANGED, scale_of, scores_of
 
 #: exit codes that scripts can use, and colours for people; bad input has the exit code 2
 EXIT_CODES = {"Proved": 0, "Refuted": 1, "Undecided": 3}
@@ -33,11 +34,14 @@ def check(
     from selmatch import certify
 
     looked_at = potential(source, scaling, classes, gamma, check=False)
-    certificate = certify.convex(looked_at, domain)
+    scale = scale_of(looked_at)
+    ends = None if domain is None else tuple(float(scores_of("check", "--domain", end, looked_at)) for end in domain)
+    certificate = certify.convex(looked_at, ends)
     verdict = type(certificate).__name__
     accepted = None if certificate or domain is not None else _accepted(looked_at, certificate)
     if as_json:
-        document = {"of": repr(looked_at), **certificate_document(certificate)}
+        logarithm = {} if scale == UNCHANGED else {"scale": scale.name}
+        document = {"of": repr(looked_at), **logarithm, **certificate_document(certificate)}
         emit(document if accepted is None else {**document, "accepted": certificate_document(accepted)})
     else:
         text = Text(str(certificate))
@@ -45,6 +49,8 @@ def check(
         show(text)
         if accepted is not None:
             show(f"A loss of it is accepted all the same. {accepted}")
+        if scale != UNCHANGED:
+            say(f"Scores are {scale.words}: it is a loss of these, not of the target itself.", style="dim")
     raise typer.Exit(EXIT_CODES[verdict])
 
 

@@ -24,7 +24,7 @@ from selmatch.design import WORDS
 
 #: what a report consists of, and its numbers among them
 NUMBERS = "comparison.json"
-FILES = ("report.html", NUMBERS, "loss.toml")
+FILES = ("report.html", NUMBERS, "loss.toml", "columns.json")
 #: two reports that differ in one of these answer different questions; the others are the effort that was made
 SUBJECT = (*ROLES, "drop", "wish", "scale", "model")
 
@@ -136,6 +136,7 @@ def compare(
             report = comparison.to_html(out / "report.html")
             comparison.to_json(out / NUMBERS)
             comparison.loss.save(out / "loss.toml")
+            comparison.columns.save(out / "columns.json")
     except KeyboardInterrupt:
         finished = f"after {bar.done} of {bar.total} fits" if bar.total else "before the first fit"
         raise Interrupted(f"Interrupted {finished}. The same command goes on from there.") from None
@@ -145,7 +146,8 @@ def compare(
     show_comparison(comparison)
     show(f"Report: {report}")
     if not quiet:
-        say(f"Numbers: {out / NUMBERS}, loss: {out / 'loss.toml'}.", style="dim")
+        files = {"Numbers": NUMBERS, "loss": "loss.toml", "columns": "columns.json"}
+        say(f"{', '.join(f'{what}: {out / name}' for what, name in files.items())}.", style="dim")
         if earlier not in (None, comparison.data.fingerprint):
             say(f"They replace a report about other rows of {comparison.data.name}.", style="dim")
 

@@ -36,6 +36,7 @@ def explanation_document(explanation: Any) -> dict[str, Any]:
     kept = ("profile", "mean", "elicited", "curvature", "simpler", "notes")
     return {
         "of": repr(explanation.loss),
+        "scale": explanation.loss.scale,
         **{name: getattr(explanation, name) for name in kept},
         "narrow": [vars(region) for region in explanation.narrow],
         "finite": {"single": single, "double": double},

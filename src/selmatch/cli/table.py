@@ -27,7 +27,7 @@ LEGEND = "* the best   ! clearly worse than the selective loss   + clearly bette
 PLAIN: dict[str, Any] = {
     "box": box.SIMPLE_HEAD, "header_style": "", "padding": (0, 1, 0, 0), "pad_edge": False, "show_edge": False,
 }  # fmt: skip
-STYLES = {"helps": "bold green", "does not help": "bold yellow", "no difference": "bold yellow"}
+STYLES = {"helps": "bold green", "does not help": "bold yellow", "no difference": "bold yellow", "mixed": "bold yellow"}
 #: headings of columns are not broken before so many characters
 _HEADING = 12
 

@@ -7,7 +7,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,19 @@ from selmatch.comparison.question import MODELS, ROLES, SCALES, Question
 from selmatch.comparison.result import SELECTIVE, Comparison, Data
 from selmatch.parameters import number
 
-__all__ = ["Comparison", "Question", "compare", "features"]
+if TYPE_CHECKING:
+    from selmatch.comparison.columns import Columns
+
+__all__ = ["Columns", "Comparison", "Question", "compare", "features"]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs pandas is imported when it is asked for."""
+    if name == "Columns":
+        from selmatch.comparison.columns import Columns
+
+        return Columns
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def compare(
@@ -74,7 +86,7 @@ def compare(
         A target beyond which accuracy matters no more.
     loss : MatchingLoss, curve or path of a spec file, optional
         A loss of your own instead of words; the region is then the ``top`` share of rows that it is most sensitive to.
-        Its link takes scores: logarithms on ``scale="log"``.
+        Its link takes scores: logarithms on ``scale="log"``, which a loss of logarithms (``loss.scale``) needs.
     scale : {"target", "log"}
         What scores are: the target itself, or its logarithm (log1p where it has zeros).
     model : {"lightgbm", "xgboost", "linear"}
@@ -117,7 +129,8 @@ def compare(
     Returns
     -------
     Comparison
-        Print it, or write ``to_html(path)`` or ``to_json(path)``.
+        Print it, or write ``to_html(path)`` or ``to_json(path)``; ``loss.save(path)`` and ``columns.save(path)`` are
+        what its program needs.
 
     Examples
     --------
@@ -176,7 +189,9 @@ def features(
     """The rows of a table as :func:`compare` sees them, to train what it advises.
 
     Text that reads as numbers or dates is read so, columns that say nothing are left out, and so are rows without a
-    target, a weight, or a value in the columns of the split, the group, the cluster and the time.
+    target, a weight, or a value in the columns of the split, the group, the cluster and the time. All of that is found
+    out anew for each table: for new rows, which must be read as those of the comparison were, take
+    ``comparison.columns`` (:class:`Columns`).
 
     Parameters
     ----------
@@ -225,9 +240,10 @@ def _compared(data: Any, question: Question, loss: Any, top: float, folder: Any,
     """The steps of a comparison; what they need is imported now, so that ``import selmatch`` stays light."""
     from selmatch.comparison import aims, fitting, running, splits, tables
 
-    rows = tables.prepare(data, question)
+    own = None if loss is None else aims.read(loss, question.scale)
+    rows = tables.prepare(data, question, scale=None if own is None else own.scale)
     question = dataclasses.replace(question, threads=question.threads or _threads(rows.matrix.size))
-    aim = aims.designed(question.wish, rows) if loss is None else aims.given(loss, rows)
+    aim = aims.designed(question.wish, rows) if own is None else aims.given(own, rows)
     region = aims.region_of(aim, rows, top)
     run = running.Run(rows, question, aim, region, folder, progress)
     notes = [*rows.notes, *aims.notes_of(question.wish, aim, region, rows, top), *splits.notes_of(rows, run.splits)]
@@ -242,6 +258,7 @@ def _compared(data: Any, question: Question, loss: Any, top: float, folder: Any,
 def _answered(run: Any, about: Data) -> Comparison:
     """Train, measure, and say what came of it."""
     from selmatch.comparison import bootstrap, measures, reproduction, verdicts
+    from selmatch.comparison.columns import Columns
 
     tested, contenders = run.result()
     question = dataclasses.replace(run.question, losses=tuple(recipe.name for recipe in run.recipes))
@@ -249,8 +266,9 @@ def _answered(run: Any, about: Data) -> Comparison:
     scores = bootstrap.scores(tested, run.loss, run.region, contenders, found, question)
     inside = int(run.region.holds(tested.observed).sum())
     verdict = verdicts.verdict(contenders, found, scores, question, about, inside=inside)
-    code = reproduction.code(run, contenders, verdict.winner)
-    return Comparison(question, about, run.loss, run.region, contenders, found, scores, verdict, tested, code)
+    code, loss = reproduction.code(run, contenders, verdict.winner), reproduction.scaled_loss(run)
+    columns = Columns.of(run.rows, question)
+    return Comparison(question, about, loss, run.region, contenders, found, scores, verdict, tested, code, columns)
 
 
 def _limited(threads: int) -> contextlib.AbstractContextManager[Any]:

@@ -15,11 +15,11 @@ from selmatch.analysis import sensitivity
 from selmatch.boosting.rows import checked_labels
 from selmatch.comparison.reading import WHO
 from selmatch.comparison.result import Region
-from selmatch.comparison.scales import UNCHANGED, Scale
 from selmatch.comparison.tables import Rows
 from selmatch.curve import Curve
 from selmatch.design import focus, place
 from selmatch.losses import MatchingLoss, loss_of
+from selmatch.scales import UNCHANGED, Scale, scale_of
 from selmatch.words import readable
 
 
@@ -47,10 +47,21 @@ def _on_scale(ends: Any, scale: Scale) -> tuple[float, ...]:
     return tuple(-math.inf if math.isnan(end) else float(end) for end in mapped)
 
 
-def given(loss: Any, rows: Rows) -> MatchingLoss:
-    """A loss of the user, or from a file, that can be trained with and written down."""
+def read(loss: Any, scale: str) -> MatchingLoss:
+    """A loss of the user, or from a file, whose scale must be the one that was asked for, if it has one."""
     found = spec.load(loss) if isinstance(loss, (str, os.PathLike)) else loss
     made = loss_of(WHO, found)
+    if made.scale is not None and scale == "target":
+        raise ValueError(
+            f"{WHO}: scale must be 'log' for a loss of {scale_of(made).words}, got 'target'. Use scale='log', or a "
+            "loss of the target itself."
+        )
+    return made
+
+
+def given(loss: Any, rows: Rows) -> MatchingLoss:
+    """A loss that can be trained with on the scores of the rows, and written down."""
+    made = loss_of(WHO, loss).with_scale(None)
     if not isinstance(made.potential, Curve):
         raise TypeError(f"{WHO}: loss must have a single link, got {made!r}.")
     checked_labels(WHO, made, rows.scores, None)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas
 from pandas.api import types
 
 from selmatch.comparison.reading import WHO
-from selmatch.comparison.spellings import Reading, dates_in, numbers_in
+from selmatch.comparison.spellings import Reading, dates_as, dates_in, numbers_as, numbers_in
 
 #: cells that mean "nothing here", besides those that pandas knows
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "nil", "-", "--", "?", "."})
@@ -39,12 +40,19 @@ class Column:
         How it was read; names of rows have no values.
     note : str
         What was done to it, if there is something to say.
+    text : bool
+        Whether its cells are text.
+    spelling, mark : str
+        The pattern and the sign of its text, as for :class:`Reading`; the pattern "duration" for lengths of time.
     """
 
     values: np.ndarray
     categories: tuple[str, ...] | None = None
     kind: str = "number"
     note: str = ""
+    text: bool = False
+    spelling: str = ""
+    mark: str = ""
 
     @property
     def missing(self) -> np.ndarray:
@@ -56,6 +64,36 @@ class Column:
         missing = self.missing
         present = self.values[~missing]
         return not present.size or (not missing.any() and bool(present.min() == present.max()))
+
+
+@dataclass(frozen=True)
+class Known:
+    """How a column was read, to read the same column of other rows in the same way.
+
+    Attributes
+    ----------
+    name, kind, categories, text, spelling, mark
+        As for :class:`Column`; the kind is "number", "category" or "date".
+    """
+
+    name: str
+    kind: str
+    categories: tuple[str, ...] | None = None
+    text: bool = False
+    spelling: str = ""
+    mark: str = ""
+
+    @classmethod
+    def of(cls, name: str, column: Column) -> Known:
+        """What is to be known of a column that was read."""
+        return cls(name, column.kind, column.categories, column.text, column.spelling, column.mark)
+
+    def frame_column(self, values: np.ndarray) -> Any:
+        """Numbers, or words in place of codes."""
+        if self.categories is None:
+            return values
+        codes = np.where(np.isnan(values), -1, values).astype(int)
+        return pandas.Categorical.from_codes(codes, list(self.categories))
 
 
 def numbers(role: str, name: str, column: pandas.Series) -> Column:
@@ -116,8 +154,16 @@ def feature(name: str, column: pandas.Series) -> Column:
     if types.is_datetime64_any_dtype(dtype):
         return Column(_days(column), kind="date")
     if types.is_timedelta64_dtype(dtype):
-        return Column((column / pandas.Timedelta(seconds=1)).to_numpy(dtype=float, na_value=np.nan))
+        return Column(_seconds(column), spelling=DURATION)
     return _text(name, column)
+
+
+#: the pattern of lengths of time, which are numbers of seconds
+DURATION = "duration"
+
+
+def _seconds(column: pandas.Series) -> np.ndarray:
+    return (column / pandas.Timedelta(seconds=1)).to_numpy(dtype=float, na_value=np.nan)
 
 
 def _is_real(dtype: object) -> bool:
@@ -176,11 +222,13 @@ def _text(name: str, column: pandas.Series) -> Column:
     words, places = _words(column)
     if not len(words):
         return Column(np.full(len(column), np.nan))
-    return (
+    found = (
         _text_of_numbers(name, words, places, len(column))
         or _text_of_dates(name, words, places, len(column))
         or _text_of_words(name, words, places, len(column))
     )
+    # true and false beside missing cells are no text, though their column is no column of truth values
+    return dataclasses.replace(found, text=any(isinstance(cell, str) for cell in column.iloc[places]))
 
 
 def _text_of_numbers(name: str, words: pandas.Series, places: np.ndarray, rows: int) -> Column | None:
@@ -200,7 +248,9 @@ def _text_of_numbers(name: str, words: pandas.Series, places: np.ndarray, rows: 
     elif wrong.any():
         note += f" Cells that do not read so count as missing: {_named(words, places, wrong)}."
     found = _finite(name, _spread(read.values, places, rows))
-    return Column(found.values, note=" ".join(filter(None, (note, found.note))))
+    return Column(
+        found.values, note=" ".join(filter(None, (note, found.note))), text=True, spelling=read.spelling, mark=read.mark
+    )
 
 
 def _words_among_numbers(words: pandas.Series, read: Reading) -> str:
@@ -223,7 +273,8 @@ def _text_of_dates(name: str, words: pandas.Series, places: np.ndarray, rows: in
     note = f"Column {name!r} holds dates{how}, used as numbers of days."
     if wrong.any():
         note += f" Cells that are none count as missing: {_named(words, places, wrong)}."
-    return Column(_spread(_days(pandas.Series(read.values)), places, rows), kind="date", note=note)
+    values = _spread(_days(pandas.Series(read.values)), places, rows)
+    return Column(values, kind="date", note=note, text=True, spelling=read.spelling)
 
 
 def _text_of_words(name: str, words: pandas.Series, places: np.ndarray, rows: int) -> Column:
@@ -258,3 +309,58 @@ def _coded(found: pandas.Categorical) -> Column:
     codes = found.codes.astype(float)
     codes[codes < 0] = np.nan
     return Column(codes, tuple(map(str, found.categories)), kind="category")
+
+
+# ------------------------------------------------------------------------------------------------------------ new rows
+
+
+def again(known: Known, column: pandas.Series) -> np.ndarray:
+    """Cells of new rows as numbers or codes, read as a column was before; NaN is missing.
+
+    Nothing is inferred: a category that was not there before is missing, and so is text that did not read before. Text
+    in a column that held no text is an error.
+    """
+    if known.kind == "category":
+        return _codes(known, column)
+    dtype = column.dtype
+    if known.kind == "date" and isinstance(dtype, pandas.PeriodDtype):
+        return _days(column.dt.to_timestamp())
+    if known.kind == "date" and types.is_datetime64_any_dtype(dtype):
+        return _days(column)
+    if known.kind == "number" and types.is_timedelta64_dtype(dtype):
+        return _seconds(column)
+    if types.is_bool_dtype(dtype) or _is_real(dtype):
+        values = _floats(column)
+        if known.kind == "number" or np.isnan(values).all():
+            return _finite(known.name, values).values
+    words, places = _words(column)
+    read = _read_again(known, words)
+    wrong = np.isnan(read)
+    if wrong.any() and not known.text:
+        wanted = "dates" if known.kind == "date" else "numbers"
+        raise ValueError(
+            f"Columns: column {known.name!r} must hold {wanted}, as it did in the comparison, got "
+            f"{_named(words, places, wrong)}. Correct these cells, or leave them empty."
+        )
+    return _finite(known.name, _spread(read, places, len(column))).values
+
+
+def _read_again(known: Known, words: pandas.Series) -> np.ndarray:
+    if known.kind == "date":
+        return _days(pandas.Series(dates_as(words, known.spelling)))
+    if known.spelling == DURATION:
+        return _seconds(pandas.to_timedelta(words, errors="coerce"))
+    return numbers_as(words, known.spelling, known.mark)
+
+
+def _codes(known: Known, column: pandas.Series) -> np.ndarray:
+    places = {word: float(code) for code, word in enumerate(known.categories or ())}
+
+    def code(cell: object) -> float:
+        found = places.get(str(cell), np.nan)
+        if np.isnan(found) and isinstance(cell, float) and cell.is_integer():
+            return places.get(str(int(cell)), np.nan)  # whole numbers beside missing cells have become real ones
+        return found
+
+    cells = column.astype(object)
+    return cells.where(column.notna(), None).map(lambda cell: np.nan if cell is None else code(cell)).to_numpy(float)

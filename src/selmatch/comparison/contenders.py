@@ -13,8 +13,9 @@ import numpy as np
 from selmatch.comparison.question import Question
 from selmatch.comparison.reading import WHO, listed
 from selmatch.comparison.result import CONTROL, SELECTIVE, Contender
-from selmatch.comparison.scales import UNCHANGED, Scale, log_scale
+from selmatch.comparison.scales import log_scale
 from selmatch.comparison.tables import Rows
+from selmatch.scales import UNCHANGED, Scale
 from selmatch.words import remedy
 
 #: what every contender's settings are compared by, unless its scores have no unit

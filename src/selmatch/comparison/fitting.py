@@ -16,12 +16,13 @@ from selmatch.comparison.journal import Outcome
 from selmatch.comparison.question import Question
 from selmatch.comparison.reading import WHO
 from selmatch.comparison.result import Region
-from selmatch.comparison.scales import UNCHANGED, Labels
+from selmatch.comparison.scales import Labels
 from selmatch.comparison.splits import Split
 from selmatch.comparison.tables import Rows
 from selmatch.design import focus
 from selmatch.losses import MatchingLoss
 from selmatch.ranking import Sizes
+from selmatch.scales import UNCHANGED
 
 #: rounds without a better validation loss after which a booster stops
 PATIENCE = 30

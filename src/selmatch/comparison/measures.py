@@ -208,7 +208,7 @@ def _of_rows(question: Question, grouped: bool) -> tuple[Measure, ...]:
         Measure("precision", precision,
                 f"Of the k predictions deepest in the region, the share whose observed score is in it; {k}. "
                 f"{_WITHIN_SPLITS}",
-                "high", "share", "order"),
+                "high", "share", "order", task=True),
         Measure("capture", "capture",
                 "Of the rows observed in the region, the share predicted in it. Trap: who predicts the region always "
                 f"captures all; read it with the {wrong}.",
@@ -219,13 +219,21 @@ def _of_rows(question: Question, grouped: bool) -> tuple[Measure, ...]:
         Measure("rank_correlation", "rank correlation inside",
                 "Spearman's correlation of predicted and observed scores on the rows observed in the region: 1 is the "
                 f"right order, 0 is no order at all. {_WITHIN_SPLITS}",
-                "high", "", "order"),
+                "high", "", "order", task=True),
     )  # fmt: skip
 
 
 def _of_lists(tested: Tested, question: Question) -> tuple[Measure, ...]:
     lists = Lists.of(tested, question)
     return tuple(
-        Measure(name, kind.title(lists), f"{kind.words(lists)} {lists.words(kind.needs_relevant)}", "high", "", "lists")
+        Measure(
+            name,
+            kind.title(lists),
+            f"{kind.words(lists)} {lists.words(kind.needs_relevant)}",
+            "high",
+            "",
+            "lists",
+            task=True,
+        )
         for name, kind in LIST_MEASURES.items()
     )

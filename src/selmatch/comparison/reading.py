@@ -11,7 +11,7 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,12 +44,15 @@ class Source:
         Of its columns, as text and all different.
     notes : tuple of str
         What was done about names.
+    path : str
+        Of the file, from the root; empty for a frame.
     """
 
     name: str
     frame: pandas.DataFrame
     names: tuple[str, ...]
     notes: tuple[str, ...]
+    path: str = ""
 
     def column(self, name: str) -> pandas.Series:
         """A column, by its unique name."""
@@ -80,18 +83,21 @@ def listed(words: Sequence[str], most: int = 8) -> str:
     return shown if len(words) <= most else f"{shown} and {len(words) - most} more"
 
 
-def read(data: Any) -> Source:
+def read(data: Any, text: Collection[str] = ()) -> Source:
     """A table from a path or a frame.
 
     Parameters
     ----------
     data : path, or frame of pandas or polars
         CSV (also compressed) and Parquet are known by their suffix.
+    text : collection of str
+        Columns of a CSV file that are text, whatever they look like.
     """
+    place = ""
     if isinstance(data, (str, os.PathLike)):
         path = Path(data)
-        frame, labels = _file(path)
-        name = path.name
+        frame, labels = _file(path, text)
+        name, place = path.name, str(path.resolve())
     else:
         frame, name = _frame(data), "data frame"
         labels = [str(label) for label in frame.columns]
@@ -102,7 +108,7 @@ def read(data: Any) -> Source:
         notes = (f"Some columns have the same name; the later ones are called {listed(renamed)} here.",)
     if labels != [str(label) for label in frame.columns]:  # keep what the file says, to tell what was renamed
         frame = frame.set_axis(labels, axis=1)
-    return Source(name, frame, tuple(names), notes)
+    return Source(name, frame, tuple(names), notes, place)
 
 
 def _frame(data: Any) -> pandas.DataFrame:
@@ -136,7 +142,7 @@ def _unique(labels: Sequence[str]) -> list[str]:
 # ---------------------------------------------------------------------------------------------------------------- files
 
 
-def _file(path: Path) -> tuple[pandas.DataFrame, list[str]]:
+def _file(path: Path, text: Collection[str]) -> tuple[pandas.DataFrame, list[str]]:
     """The frame in a file, and its labels as the file has them."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packed = bool(suffixes) and suffixes[-1] in _COMPRESSED
@@ -152,7 +158,7 @@ def _file(path: Path) -> tuple[pandas.DataFrame, list[str]]:
         if kind[0] in _PARQUET:
             frame = pandas.read_parquet(path)
             return frame, [str(label) for label in frame.columns]
-        return _text(path, _TEXTS[kind[0]])
+        return _text(path, _TEXTS[kind[0]], text)
     except UnicodeDecodeError as error:
         raise ValueError(f"{WHO}: {path.name} must be text in UTF-8, got {error.reason}. Save it as UTF-8.") from error
     except (pandas.errors.ParserError, pandas.errors.ParserWarning, EOFError, OSError) as error:
@@ -168,13 +174,16 @@ def _unreadable(path: Path, error: BaseException) -> ValueError:
     return ValueError(f"{WHO}: {path.name} must be a table that can be read, got: {words}. Look at that place in it.")
 
 
-def _text(path: Path, separator: str | None) -> tuple[pandas.DataFrame, list[str]]:
+def _text(path: Path, separator: str | None, text: Collection[str]) -> tuple[pandas.DataFrame, list[str]]:
     header = _header(path)
     separator = separator or separator_of(header)
     labels = next(csv.reader(io.StringIO(header), delimiter=separator))
     with warnings.catch_warnings():
         warnings.simplefilter("error", pandas.errors.ParserWarning)  # rows that are longer than the header
-        frame = pandas.read_csv(path, sep=separator, encoding="utf-8-sig", low_memory=False, index_col=False)
+        types: Any = dict.fromkeys((label for label in labels if label in text), str)
+        frame = pandas.read_csv(
+            path, sep=separator, encoding="utf-8-sig", low_memory=False, index_col=False, dtype=types
+        )
     found = [str(label) for label in frame.columns]
     if len(labels) != len(found):  # a name goes on in the next line, which only the reader of the whole file knows
         return frame, found

@@ -6,12 +6,15 @@ import pprint
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from selmatch import spec
+from selmatch.comparison.columns import Columns
 from selmatch.comparison.contenders import Recipe, complexity, most_frequent
 from selmatch.comparison.fitting import offset_of
-from selmatch.comparison.question import ROLES
-from selmatch.comparison.result import SELECTIVE, Contender
+from selmatch.comparison.result import BESIDE, SELECTIVE, Contender
 from selmatch.comparison.running import Run
-from selmatch.comparison.scales import UNCHANGED, Labels
+from selmatch.comparison.scales import Labels
+from selmatch.losses import MatchingLoss
+from selmatch.scales import UNCHANGED
 from selmatch.sklearn.features import nameable
 
 #: what a map is in NumPy, and what undoes it
@@ -21,9 +24,10 @@ _MAPS = {
 
 
 def code(run: Run, contenders: tuple[Contender, ...], winner: str) -> str:
-    """A program that trains the winner on all rows, with the setting that won most often.
+    """A program that trains the winner on all rows, with the setting that won most often, and predicts new rows.
 
-    It reads the data and ``loss.toml``, the spec of the selective loss, from the folder that it runs in.
+    It runs from any folder. ``columns.json``, and ``loss.toml`` where the selective loss is trained, are beside it, or
+    where :meth:`Comparison.program` says; files of another comparison are refused.
 
     Parameters
     ----------
@@ -38,15 +42,27 @@ def code(run: Run, contenders: tuple[Contender, ...], winner: str) -> str:
     recipe = recipes.get(winner, recipes[SELECTIVE])
     (chosen,) = (contender.chosen for contender in contenders if contender.name == recipe.name)
     setting, rounds = most_frequent(chosen)
-    body = "\n".join([*_table(run), *_training(run, recipe, setting, rounds), ""])
+    body = "\n".join([*_table(run, recipe), *_training(run, recipe, setting, rounds), ""])
     return "\n".join([*_head(run, recipe, body), body])
+
+
+def scaled_loss(run: Run) -> MatchingLoss:
+    """The selective loss, which says what its scores are."""
+    scale = run.rows.scale
+    return run.loss.with_scale(None if scale == UNCHANGED else scale.name)
 
 
 # ------------------------------------------------------------------------------------------------------------- the data
 
 
 def _head(run: Run, recipe: Recipe, body: str) -> Iterator[str]:
-    yield f'"""Train what the comparison advises: {recipe.title}, with {_TITLES[run.question.model]}."""'
+    yield f'"""Train what the comparison advises: {recipe.title}, with {_TITLES[run.question.model]}.'
+    yield ""
+    yield "With files of new rows behind its name, the program prints what it predicts for them."
+    yield '"""'
+    yield ""
+    yield "import sys"
+    yield "from pathlib import Path"
     yield ""
     if recipe.name != SELECTIVE and run.question.model != "linear":
         yield f"import {run.question.model}"
@@ -55,8 +71,9 @@ def _head(run: Run, recipe: Recipe, body: str) -> Iterator[str]:
     if run.question.model == "linear":
         yield from _LINEAR_IMPORTS
     yield ""
-    yield "import selmatch as sm"
-    yield "from selmatch.comparison import features"
+    if "sm." in body:
+        yield "import selmatch as sm"
+    yield "from selmatch.comparison import Columns"
     yield ""
 
 
@@ -70,18 +87,32 @@ _LINEAR_IMPORTS = (
 )
 
 
-def _table(run: Run) -> Iterator[str]:
+def _table(run: Run, recipe: Recipe) -> Iterator[str]:
     """Rows that have a target, scores, and features as models take them."""
-    rows, question = run.rows, run.question
-    name = rows.name if rows.name != "data frame" else "data.csv"
-    roles = {role: getattr(question, role) for role in (*ROLES, "drop")}
-    said = "".join(f", {role}={list(v) if role == 'drop' else v!r}" for role, v in roles.items() if v)
-    yield 'loss = sm.load("loss.toml")'
+    rows = run.rows
+    yield f"FOLDER = {BESIDE}  # of the files that the comparison wrote"
+    if rows.path:
+        yield f"DATA = Path({rows.path!r})"
+    else:
+        yield 'DATA = FOLDER / "data.csv"  # the data frame of the comparison: frame.to_csv(DATA, index=False)'
+    yield ""
+    yield "# a digest keeps files of another comparison out"
+    if recipe.objective == "selective":
+        scores = "" if rows.scale == UNCHANGED else ".with_scale(None)  # of s, which holds the logarithms"
+        yield f'loss = sm.load(FOLDER / "loss.toml", digest={spec.digest(scaled_loss(run))!r}){scores}'
+    yield f'columns = Columns.load(FOLDER / "columns.json", digest={Columns.of(rows, run.question).digest!r})'
     yield "# all usable rows, with features as in the comparison"
-    yield f"X, y, weights = features({name!r}{said})"
+    yield "X, y, weights = columns.training(DATA)"
+    if _renamed(run):
+        yield _RENAMING
     yield f"s = {_MAPS[rows.scale.name].format('y')}  # the scores"
-    if not nameable(rows.names) and question.model != "linear":
-        yield 'X.columns = [f"f{i}" for i in range(X.shape[1])]  # boosters refuse some characters in names'
+
+
+def _renamed(run: Run) -> bool:
+    return not nameable(run.rows.names) and run.question.model != "linear"
+
+
+_RENAMING = 'X.columns = [f"f{i}" for i in range(X.shape[1])]  # boosters refuse some characters in names'
 
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:
@@ -95,13 +126,22 @@ def _listed(names: tuple[str, ...] | list[str]) -> str:
 def _training(run: Run, recipe: Recipe, setting: Mapping[str, Any], rounds: int) -> Iterator[str]:
     yield from _weights(run, setting)
     if run.question.model == "linear":
-        yield from _linear(run, recipe, setting)
+        lines = [*_linear(run, recipe, setting)]
     elif recipe.objective == "selective":
-        yield from _selective(run, setting, rounds)
+        lines = [*_selective(run, setting, rounds)]
     else:
-        yield from _native(run, recipe, setting, rounds)
-    if run.rows.scale.name != "identity":
-        yield f"predictions = {_MAPS[run.rows.scale.undone.name].format('scores')}  # in units of the target"
+        lines = [*_native(run, recipe, setting, rounds)]
+    first = next(place for place, line in enumerate(lines) if line.startswith(("predicted", "scores")))
+    yield from lines[:first]
+    yield from ("", "", "def predict(rows):")
+    yield '    """The target of new rows, in a file or a frame, which need no target."""'
+    yield "    X = columns.prepare(rows)"
+    if _renamed(run):
+        yield f"    {_RENAMING}"
+    yield from (f"    {line}" for line in lines[first:])
+    yield f"    return {_MAPS[run.rows.scale.undone.name].format('scores')}"
+    yield from ("", "", 'if __name__ == "__main__":', "    for path in sys.argv[1:]:")
+    yield '        print(*predict(path), sep="\\n")'
 
 
 def _weights(run: Run, setting: Mapping[str, Any]) -> Iterator[str]:
@@ -146,7 +186,7 @@ def _native(run: Run, recipe: Recipe, setting: Mapping[str, Any], rounds: int) -
     if run.question.model == "xgboost":
         yield "data = xgboost.DMatrix(X, labels, weight=weights / weights.mean(), enable_categorical=True)"
         yield f"model = xgboost.train(params, data, num_boost_round={rounds})"
-        yield "predicted = model.predict(data)"
+        yield "predicted = model.predict(xgboost.DMatrix(X, enable_categorical=True))"
     else:
         yield "data = lightgbm.Dataset(X, labels, weight=weights / weights.mean())"
         yield f"model = lightgbm.train(params, data, num_boost_round={rounds})"
@@ -175,7 +215,7 @@ def _linear(run: Run, recipe: Recipe, setting: Mapping[str, Any]) -> Iterator[st
     yield f"each = OneHotEncoder(handle_unknown='ignore', max_categories={MOST_CATEGORIES}, sparse_output=False)"
     yield "numbers = [name for name in X.columns if name not in categories]"
     yield (
-        "columns = ColumnTransformer([('numbers', make_pipeline(filled, StandardScaler()), numbers), "
+        "transformed = ColumnTransformer([('numbers', make_pipeline(filled, StandardScaler()), numbers), "
         "('categories', each, categories)])"
     )
     labels = Labels.of(recipe.labels, run.rows.scores)
@@ -193,7 +233,7 @@ def _linear(run: Run, recipe: Recipe, setting: Mapping[str, Any]) -> Iterator[st
     yield f"estimator = {made}"
     if learnt == "labels":
         yield f"labels = {_labels(labels)}  # of size 1"
-    yield "model = make_pipeline(columns, estimator)"
+    yield "model = make_pipeline(transformed, estimator)"
     yield f"model.fit(X, {learnt}, **{{f'{{model.steps[-1][0]}}__sample_weight': weights / weights.mean()}})"
     yield "predicted = model.predict(X)"
     yield f"scores = {'predicted' if learnt == 's' else _scores(labels)}"

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,12 +18,17 @@ from selmatch.comparison.question import Question
 from selmatch.losses import MatchingLoss
 from selmatch.words import readable
 
+if TYPE_CHECKING:
+    from selmatch.comparison.columns import Columns
+
 #: how a note begins that readers must not miss
 WARNING = "WARNING: "
 #: name of the contender whose loss was designed
 SELECTIVE = "selective"
 #: name of the control that adds a constant to the predictions of squared error
 CONTROL = "squared_plus_constant"
+#: the folder of a program, in the words of Python
+BESIDE = "Path(__file__).resolve().parent"
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,9 @@ class Measure:
         "loss", "score", "link", "share" or "".
     kind : str
         The block of the table it belongs to: "aim", "observed", "predicted", "bias", "order", "lists".
+    task : bool
+        Whether it measures the user's own task, finding and ordering what matters, and no constant can win it: a
+        verdict must not contradict it.
     """
 
     name: str
@@ -79,6 +87,7 @@ class Measure:
     better: str
     unit: str
     kind: str
+    task: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,15 +146,16 @@ class Verdict:
 
     Attributes
     ----------
-    kind : {"helps", "no difference", "does not help", "too little data"}
-        In one word, for scripts.
+    kind : {"helps", "mixed", "no difference", "does not help", "too little data"}
+        In one word, for scripts; "mixed" where the cost and a measure of the user's task disagree.
     headline : str
         One sentence.
     sentences : tuple of str
         A few more: against whom, by how much, in how many splits, at what price, what to do next.
     winner, rival : str
         Names of contenders: whom the verdict advises (the selective loss where it helps, else the simplest that is not
-        clearly worse than the best), and who is best on the validation rows of those trained with another loss.
+        clearly worse than the best; where it is mixed, the loss that is best at the user's task), and who is best on
+        the validation rows of those trained with another loss.
     """
 
     kind: str
@@ -229,7 +239,10 @@ class Comparison:
     tested : Tested
         The rows behind the numbers.
     code : str
-        A program that trains the winner.
+        A program that trains the winner and predicts new rows, beside ``loss.toml`` and ``columns.json``; see
+        :meth:`program`.
+    columns : Columns
+        What was learnt about the columns of the table, to read new rows in the same way; save it as ``columns.json``.
     """
 
     question: Question
@@ -242,6 +255,11 @@ class Comparison:
     verdict: Verdict
     tested: Tested = field(repr=False)
     code: str = field(repr=False, default="")
+    columns: Columns = field(repr=False, default=None)  # type: ignore[assignment]
+
+    def program(self, folder: str | os.PathLike[str]) -> str:
+        """The program that trains the winner, for any place: ``loss.toml`` and ``columns.json`` are in this folder."""
+        return self.code.replace(BESIDE, f"Path({str(Path(folder).resolve())!r})", 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rows, for JSON: equal for equal data, question, seed and threads."""

@@ -1,54 +1,12 @@
-"""Maps between the target, the scores that a comparison is about, and the labels that a model learns."""
+"""The logarithm that fits a target, and the labels that a model learns in place of scores."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-Map = Callable[[np.ndarray], np.ndarray]
-
-
-def _same(values: np.ndarray) -> np.ndarray:
-    return values
-
-
-#: each map, and the name of the one that undoes it
-_MAPS: dict[str, tuple[Map, str]] = {
-    "identity": (_same, "identity"),
-    "log": (np.log, "exp"),
-    "log1p": (np.log1p, "expm1"),
-    "exp": (np.exp, "log"),
-    "expm1": (np.expm1, "log1p"),
-}
-
-
-@dataclass(frozen=True)
-class Scale:
-    """An increasing map of numbers, known with the one that undoes it.
-
-    Examples
-    --------
-    >>> from selmatch.comparison.scales import Scale
-    >>> Scale("log1p").undone.undone
-    Scale(name='log1p')
-    """
-
-    name: str = "identity"
-
-    def __call__(self, values: np.ndarray) -> np.ndarray:
-        with np.errstate(all="ignore"):  # ends of wishes may be infinite
-            return _MAPS[self.name][0](values)
-
-    @property
-    def undone(self) -> Scale:
-        """The map back."""
-        return Scale(_MAPS[self.name][1])
-
-
-#: the scale on which scores stay what they are
-UNCHANGED = Scale()
+from selmatch.scales import UNCHANGED, Scale
 
 
 def log_scale(target: np.ndarray) -> Scale | None:

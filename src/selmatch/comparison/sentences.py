@@ -41,22 +41,42 @@ class Case:
         return "squared" if "squared" in self.others() else rival
 
     def simplest(self, rival: str) -> str:
-        """Of the others, the simplest that is not clearly worse than the best of all; else the rival."""
+        """Of the others, the simplest that is not clearly worse than the best of all; else the rival.
+
+        One that no measure of the task speaks against comes first.
+        """
+        known = self.cheapest(rival)
+        return next((name for name in known if not self.conflicts(name)), known[0])
+
+    def cheapest(self, rival: str) -> list[str]:
+        """The others whose cost is not clearly higher than the lowest, the simplest first; else the rival."""
         order = {name: place for place, name in enumerate(SIMPLICITY)}
         by_simplicity = sorted(self.others(), key=lambda name: order.get(name, len(order)))
-        return next((name for name in by_simplicity if not self._behind(name, rival)), rival)
+        return [name for name in by_simplicity if not self._costly(name, rival)] or [rival]
 
-    def _behind(self, name: str, rival: str) -> bool:
-        """Whether the cost is clearly higher than with the selective loss, or than with the rival.
+    def _costly(self, name: str, rival: str) -> bool:
+        """Whether the cost is clearly higher than with the selective loss, or than with the rival."""
+        unknown = self.gain(name, "loss") is None
+        return unknown or self.behind(name, rival, "loss") or self.behind(name, SELECTIVE, "loss")
 
-        Intervals are those of the gain of the selective loss. Where those over two others do not overlap, at least
-        95 % of the resamples agree on which of the two has the higher cost.
+    def behind(self, name: str, other: str, measure: str) -> bool:
+        """Whether a contender is clearly worse than another one on a measure.
+
+        Intervals are those of the gain of the selective loss, over itself 0. Where those over two others do not
+        overlap, at least 95 % of the resamples agree on which of the two is worse.
         """
-        theirs, best = self.score(name, "loss"), self.score(rival, "loss")
-        if theirs is None or theirs.gain is None:
-            return True
-        beyond = best is not None and best.gain is not None and theirs.gain.low > best.gain.high
-        return beyond or self.against(name, "loss") == "better"
+        gains = self.gain(name, measure), self.gain(other, measure)
+        return gains[0] is not None and gains[1] is not None and gains[0].low > gains[1].high
+
+    def conflicts(self, name: str) -> dict[str, str]:
+        """Measures of the task on which a contender is clearly worse than others, and the best of these."""
+        found = {}
+        for measure in filter(lambda measure: measure.task, self.measures.values()):
+            sign = 1.0 if measure.better == "high" else -1.0
+            better = [c.name for c in self.contenders.values() if c.trained and self.behind(name, c.name, measure.name)]
+            if better:
+                found[measure.name] = max(better, key=lambda other: sign * self.value(other, measure.name))
+        return found
 
     def title(self, name: str) -> str:
         """A contender for people."""
@@ -66,6 +86,11 @@ class Case:
         """A score, None where there was nothing to measure."""
         found = self.scores.get(name or "", {}).get(measure)
         return None if found is None or math.isnan(found.estimate.value) else found
+
+    def gain(self, name: str, measure: str) -> Estimate | None:
+        """The gain of the selective loss over a contender, 0 over itself; None where there was nothing to measure."""
+        score = self.score(name, measure)
+        return None if score is None else score.gain if name != SELECTIVE else Estimate(0.0, 0.0, 0.0)
 
     def value(self, name: str, measure: str) -> float:
         """A value, NaN where there was nothing to measure."""
@@ -129,29 +154,30 @@ def _percent(share: float) -> str:
 # -------------------------------------------------------------------------------------------------------- the sentences
 
 
-def sentences(case: Case, kind: str, rival: str | None, known: Collection[str] = ()) -> tuple[str, ...]:
+def sentences(case: Case, kind: str, rival: str | None, winner: str, known: Collection[str] = ()) -> tuple[str, ...]:
     """A few things to know, the most important first; the last is what to do next.
 
     Parameters
     ----------
     case : Case
         The numbers.
-    kind, rival : str
+    kind, rival, winner : str
         Of the verdict.
     known : collection of str
         Contenders whose cost the headline has compared.
     """
     said = (
         _against(case, known),
+        _contradicted(case, kind, winner),
         _in_splits(case, rival),
         _beaten(case, rival),
-        _within_lists(case),
+        _within_lists(case, kind),
         _price(case, rival),
         _constant(case),
         _bias(case),
         _control(case),
     )
-    return (*list(filter(None, said))[: MOST - 1], advice(case, kind, rival))
+    return (*list(filter(None, said))[: MOST - 1], advice(case, kind, rival, winner))
 
 
 def _against(case: Case, known: Collection[str]) -> str:
@@ -160,6 +186,28 @@ def _against(case: Case, known: Collection[str]) -> str:
     if all(name in known for name in names):
         return ""
     return f"The cost is {', and '.join(compared(case, name, '') for name in names)}."
+
+
+def _contradicted(case: Case, kind: str, winner: str) -> str:
+    """Which measures of the task speak against whom the verdict speaks for, besides the one in its headline."""
+    said = []
+    for name in dict.fromkeys((SELECTIVE, winner) if kind == "mixed" else (winner,)):
+        found = [worse_than(case, name, measure, other) for measure, other in case.conflicts(name).items()]
+        found = found[1:] if kind == "mixed" and name == SELECTIVE else found
+        if found:
+            said.append(f"With {called(case, name)}, {'; '.join(found)}.")
+    return " ".join(said)
+
+
+def worse_than(case: Case, name: str, measure: str, other: str) -> str:
+    """A measure on which a contender is clearly worse: "NDCG@10 is 0.477, clearly worse than 0.485 with Huber loss"."""
+    ours, theirs = case.text(name, measure), case.text(other, measure)
+    return f"{case.measures[measure].title} is {ours}, clearly worse than {theirs} with {called(case, other)}"
+
+
+def called(case: Case, name: str) -> str:
+    """A contender in a sentence."""
+    return f"the {case.title(name)}" if name == SELECTIVE else case.title(name)
 
 
 def _in_splits(case: Case, rival: str | None) -> str:
@@ -201,8 +249,10 @@ def _constant(case: Case) -> str:
     return "Its predictions are not clearly better than one constant for all rows: the features may tell too little."
 
 
-def _within_lists(case: Case) -> str:
-    """Against the best of all others, which may have been trained for just that."""
+def _within_lists(case: Case, kind: str) -> str:
+    """Against the best of all others, which may have been trained for just that, unless it was said already."""
+    if kind == "mixed" and "ndcg" in case.conflicts(SELECTIVE):
+        return ""
     others = [name for name, contender in case.contenders.items() if contender.trained and name != SELECTIVE]
     others = [name for name in others if case.score(name, "ndcg") is not None]
     if not others or case.score(SELECTIVE, "ndcg") is None:
@@ -291,17 +341,20 @@ def _of_target(case: Case, error: float) -> str:
 LITTLE = 0.02
 
 
-def advice(case: Case, kind: str, rival: str | None) -> str:
+def advice(case: Case, kind: str, rival: str | None, winner: str) -> str:
     """What to do next."""
     if rival is None:
         return "Next: let it compete with squared error and re-weighted squared error."
+    if kind == "mixed":
+        return f"Next: decide what you act on. {_choice(case, SELECTIVE)}; for the lowest cost, the selective loss."
     if kind == "helps":
         share = case.scores[rival]["loss"].relative
         small = share is not None and share.value < LITTLE
         but = f" It is little, though: who has {case.title(rival)} already may stay with it." if small else ""
         return f"Next: use it. The program that trains it is at the end of the report, and in comparison.code.{but}"
-    simplest = case.simplest(rival)
-    title = case.title(simplest)
+    simplest, title = winner, case.title(winner)
+    if case.conflicts(winner):
+        return f"Next: decide what you act on. {_choice(case, winner)}; otherwise {title} will do."
     if kind == "too little data":
         return f"Next: take more rows, or a wider region; until then {title} will do."
     if case.against(simplest, "loss") == "better":
@@ -310,8 +363,16 @@ def advice(case: Case, kind: str, rival: str | None) -> str:
         reason = ""
     elif len(case.others()) == 1:
         reason = ", which is simpler"
+    elif simplest != case.cheapest(rival)[0]:
+        reason = ", the simplest loss that is not clearly worse than the best, in cost or in order"
     else:
         reason = ", the simplest loss that is not clearly worse than the best"
     if kind == "does not help":
         return f"Next: use {title}{reason}. If that surprises you, check that the region is where errors cost you."
     return f"Next: use {title}{reason}; more rows would show smaller differences."
+
+
+def _choice(case: Case, name: str) -> str:
+    """Whom to take instead by the first measure of the task that speaks against a contender."""
+    measure, other = next(iter(case.conflicts(name).items()))
+    return f"For the best {case.measures[measure].title} take {called(case, other)}"

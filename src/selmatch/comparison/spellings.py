@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,11 +30,16 @@ class Reading:
         The pattern, if it is not the plain one.
     doubtful : bool
         Whether another pattern reads the same cells otherwise.
+    spelling, mark : str
+        The pattern by its name, empty for the plain one, and the sign of money or of percent: what reads other cells
+        in the same way.
     """
 
     values: np.ndarray
     words: str = ""
     doubtful: bool = False
+    spelling: str = ""
+    mark: str = ""
 
     @property
     def read(self) -> np.ndarray:
@@ -60,11 +66,7 @@ def numbers_in(words: pandas.Series) -> Reading:
         return Reading(plain[codes])
     bare, sign = _without_mark(cells.str.strip(), codes)
     commas = bare.str.contains(",", regex=False).to_numpy()
-    tried = {
-        "": _plain(bare),
-        "commas between thousands": _thousands(bare),
-        "a comma before the decimals": _decimals(bare),
-    }
+    tried = {name: read(bare) for name, read in NUMBERS.items()}
     counts = {name: int((~np.isnan(values[codes])).sum()) for name, values in tried.items()}
     best = max(counts, key=lambda name: counts[name])  # the first among equals
     if not (best or sign) or counts[best] < _CLEAR * len(codes):
@@ -73,7 +75,21 @@ def numbers_in(words: pandas.Series) -> Reading:
     # where each cell has one comma with three digits behind it, nothing tells thousands from decimals
     alike = counts["commas between thousands"] == counts["a comma before the decimals"]
     doubtful = best == "commas between thousands" and alike and bool(commas[codes].all())
-    return Reading(tried[best][codes], f"with {said}", doubtful)
+    return Reading(tried[best][codes], f"with {said}", doubtful, best, sign)
+
+
+def numbers_as(words: pandas.Series, spelling: str, mark: str) -> np.ndarray:
+    """Cells of text as numbers, by a known pattern; NaN where a cell does not read so.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> from selmatch.comparison.spellings import numbers_as
+    >>> numbers_as(pandas.Series(["1.250"]), "a comma before the decimals", "").tolist()
+    [1250.0]
+    """
+    cells = words.astype(object)
+    return NUMBERS[spelling](_bare(cells.str.strip(), mark) if spelling or mark else cells)
 
 
 def _plain(cells: pandas.Series) -> np.ndarray:
@@ -86,8 +102,16 @@ def _without_mark(cells: pandas.Series, codes: np.ndarray) -> tuple[pandas.Serie
     found = marks.dropna().unique()
     if len(found) != 1 or marks.notna().to_numpy()[codes].mean() < _CLEAR:
         return cells, ""
-    bare = cells.str.replace(rf"^([+-]?)\s*{_MARKS}\s*", r"\1", regex=True)
-    return bare.str.replace(rf"\s*{_MARKS}$", "", regex=True), str(found[0])
+    return _bare(cells, str(found[0])), str(found[0])
+
+
+def _bare(cells: pandas.Series, mark: str) -> pandas.Series:
+    """Cells without their sign of money or of percent."""
+    if not mark:
+        return cells
+    sign = re.escape(mark)
+    bare = cells.str.replace(rf"^([+-]?)\s*{sign}\s*", r"\1", regex=True)
+    return bare.str.replace(rf"\s*{sign}$", "", regex=True)
 
 
 def _thousands(cells: pandas.Series) -> np.ndarray:
@@ -99,6 +123,12 @@ def _decimals(cells: pandas.Series) -> np.ndarray:
     fits = cells.str.fullmatch(_COMMAS).to_numpy(dtype=bool)
     pointed = cells.str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
     return np.where(fits, _plain(pointed), np.nan)
+
+
+#: patterns of numbers, by their names
+NUMBERS = {"": _plain, "commas between thousands": _thousands, "a comma before the decimals": _decimals}
+#: patterns of dates besides the standard one, by their names: which part is the day, and which the month
+DATES = {"day before the month": ("first", "second"), "month before the day": ("second", "first")}
 
 
 def dates_in(words: pandas.Series) -> Reading:
@@ -118,18 +148,28 @@ def dates_in(words: pandas.Series) -> Reading:
     standard = _moments(cells)
     if standard.notna().to_numpy().all():
         return Reading(standard.to_numpy()[codes])
-    parts = cells.str.strip().str.extract(f"^{_DATE}$")
-    read = {}
-    for name, day, month in (("day before the month", "first", "second"), ("month before the day", "second", "first")):
-        text = parts["year"] + "-" + parts[month].str.zfill(2) + "-" + parts[day].str.zfill(2)
-        read[name] = _moments(text + " " + parts["clock"].fillna("0:00").str.zfill(5))
-    # nobody puts points between a month and the day behind it
-    read["month before the day"] = read["month before the day"].where((parts["mark"] != ".").to_numpy())
+    read = {name: _written_dates(cells, name) for name in DATES}
     counts = {name: int(moments.notna().to_numpy()[codes].sum()) for name, moments in read.items()}
     best = max(counts, key=lambda name: counts[name])
     if counts[best] < _CLEAR * len(codes):
         return Reading(standard.to_numpy()[codes])
-    return Reading(read[best].to_numpy()[codes], f"with the {best}", len(set(counts.values())) == 1)
+    return Reading(read[best].to_numpy()[codes], f"with the {best}", len(set(counts.values())) == 1, best)
+
+
+def dates_as(words: pandas.Series, spelling: str) -> np.ndarray:
+    """Cells of text as moments, by a known pattern, or by the standard one; NaT where a cell does not read so."""
+    cells = words.astype(object)
+    standard = _moments(cells)
+    return (standard.fillna(_written_dates(cells, spelling)) if spelling else standard).to_numpy()
+
+
+def _written_dates(cells: pandas.Series, name: str) -> pandas.Series:
+    day, month = DATES[name]
+    parts = cells.str.strip().str.extract(f"^{_DATE}$")
+    text = parts["year"] + "-" + parts[month].str.zfill(2) + "-" + parts[day].str.zfill(2)
+    found = _moments(text + " " + parts["clock"].fillna("0:00").str.zfill(5))
+    # nobody puts points between a month and the day behind it
+    return found.where((parts["mark"] != ".").to_numpy()) if month == "first" else found
 
 
 def _moments(cells: pandas.Series) -> pandas.Series:

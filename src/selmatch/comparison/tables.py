@@ -14,8 +14,9 @@ import pandas
 from selmatch.comparison import cells
 from selmatch.comparison.question import ROLES, Question
 from selmatch.comparison.reading import WHO, Source, listed, read
-from selmatch.comparison.scales import Scale, log_scale
+from selmatch.comparison.scales import log_scale
 from selmatch.comparison.suspicions import suspicions
+from selmatch.scales import Scale
 from selmatch.words import readable
 
 #: fewer rows than this decide nothing
@@ -60,8 +61,10 @@ class Rows:
         Of the rows, > 0, of mean 1.
     notes : tuple of str
         What was done, in sentences.
-    categories : tuple of (tuple of str or None)
-        For each feature what its codes mean; None for numbers.
+    known : tuple of Known
+        For each feature how it was read.
+    path : str
+        Of the file, from the root; empty for a frame.
     cluster : array of int or None
         The cluster of each row, counted from 0: groups lie inside clusters.
     """
@@ -80,7 +83,8 @@ class Rows:
     time: np.ndarray | None
     weights: np.ndarray | None
     notes: tuple[str, ...]
-    categories: tuple[tuple[str, ...] | None, ...] = ()
+    known: tuple[cells.Known, ...] = ()
+    path: str = ""
     cluster: np.ndarray | None = None
 
     def __len__(self) -> int:
@@ -98,11 +102,8 @@ class Rows:
 
     def frame(self) -> pandas.DataFrame:
         """The features as a frame, with words in place of codes."""
-        columns = {}
-        for name, values, words in zip(self.names, self.matrix.T, self.categories, strict=True):
-            codes = None if words is None else np.where(np.isnan(values), -1, values).astype(int)
-            columns[name] = values if codes is None else pandas.Categorical.from_codes(codes, list(words or ()))
-        return pandas.DataFrame(columns)
+        columns = zip(self.known, self.matrix.T, strict=True)
+        return pandas.DataFrame({known.name: known.frame_column(values) for known, values in columns})
 
     def fingerprint(self) -> str:
         """Of everything that models see."""
@@ -115,7 +116,7 @@ class Rows:
         return digest.hexdigest()[:16]
 
 
-def prepare(data: Any, question: Question) -> Rows:
+def prepare(data: Any, question: Question, scale: str | None = None) -> Rows:
     """Read a table and make rows of it that answer a question.
 
     Parameters
@@ -124,6 +125,8 @@ def prepare(data: Any, question: Question) -> Rows:
         As for :func:`selmatch.compare`.
     question : Question
         Which columns play which role, how many rows at most, and on which scale.
+    scale : {None, "log", "log1p"}
+        Which logarithm the scores are, where that is known; by default the one that fits.
     """
     source = read(data)
     notes = list(source.notes)
@@ -133,7 +136,7 @@ def prepare(data: Any, question: Question) -> Rows:
     places, target, weights = np.flatnonzero(usable.rows), usable.target, usable.weights
     _require_rows(len(places), total)
     _require_variation(roles["target"], target[places])
-    scale = _scale(question.scale, roles["target"], target[places], notes)
+    scores_on = _scale(question.scale, roles["target"], target[places], scale, notes)
     group, cluster = _groups(source, roles, places)
     units = group if cluster is None else cluster
     kept = _sampled(len(places), question.rows, units, question.seed)
@@ -152,7 +155,7 @@ def prepare(data: Any, question: Question) -> Rows:
     kinds, matrix = tuple(column.kind for column in columns), np.empty((len(places), len(columns)))
     for i, column in enumerate(columns):
         matrix[:, i] = column.values
-    scores = scale(target)
+    scores = scores_on(target)
     time = None if usable.time is None else usable.time[places]
     notes += suspicions(
         names, kinds, matrix, target, scores, name_of_target=roles["target"], time=time, grouped=units is not None
@@ -160,13 +163,20 @@ def prepare(data: Any, question: Question) -> Rows:
     if question.scale == "target":
         _warn_of_tails(target, notes)
     return Rows(
-        source.name, total, places, matrix, names, kinds, target, scores, scale,
+        source.name, total, places, matrix, names, kinds, target, scores, scores_on,
         split=_parts(source.column(roles["split"]).iloc[places]) if "split" in roles else None,
         group=group,
         time=time,
         weights=None if weights is None else weights[places] / weights[places].mean(),
-        notes=tuple(notes), categories=tuple(column.categories for column in columns), cluster=cluster,
+        notes=tuple(notes), known=tuple(map(cells.Known.of, names, columns)), path=source.path, cluster=cluster,
     )  # fmt: skip
+
+
+def usable(source: Source, question: Question) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Which rows have a target and a place, their targets, and their weights if there are any."""
+    found = _usable(source, _roles(source, question), [])
+    places = np.flatnonzero(found.rows)
+    return places, found.target[places], None if found.weights is None else found.weights[places]
 
 
 # ----------------------------------------------------------------------------------------------------- which rows
@@ -320,7 +330,7 @@ def _require_variation(name: str, target: np.ndarray) -> None:
         )
 
 
-def _scale(name: str, column: str, target: np.ndarray, notes: list[str]) -> Scale:
+def _scale(name: str, column: str, target: np.ndarray, known: str | None, notes: list[str]) -> Scale:
     if name == "target":
         return Scale()
     found = log_scale(target)
@@ -329,8 +339,14 @@ def _scale(name: str, column: str, target: np.ndarray, notes: list[str]) -> Scal
             f"{WHO}: the target column {column!r} must be >= 0 for scale='log', got {readable(target.min())}. "
             "Use scale='target'."
         )
-    words = "log(target)" if found.name == "log" else "log(1 + target), since the target has zeros"
-    notes.append(f"Scores are {words}.")
+    if known == "log" and found.name != known:
+        raise ValueError(
+            f"{WHO}: the target column {column!r} must be > 0 for a loss of log(target), got 0. Leave these rows out, "
+            "or take a loss of log(1 + target)."
+        )
+    why = ", since the target has zeros" if known is None and found.name == "log1p" else ""
+    found = Scale(known or found.name)
+    notes.append(f"Scores are {found.words}{why}.")
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from selmatch.comparison.question import Question
 from selmatch.comparison.result import SELECTIVE, Contender, Data, Measure, Score, Verdict
-from selmatch.comparison.sentences import Case, agreement, compared, learns_nothing, sentences
+from selmatch.comparison.sentences import Case, agreement, compared, learns_nothing, sentences, worse_than
 
 #: fewer tested rows in the region decide nothing
 FEWEST_INSIDE = 30
@@ -41,7 +41,10 @@ def verdict(
     helps              all of these: the gain over the rival is clear; the cost is lower than the rival's in at
                        least 80 % of the splits (a single split agrees or does not, and a sentence says how little
                        that is); the gain over squared error is clear, where that competes; no other loss is
-                       clearly better; and the cost is clearly lower than that of the best constant
+                       clearly better; the cost is clearly lower than that of the best constant; and no measure of
+                       the user's task (``Measure.task``) is clearly worse than with another loss
+    mixed              the same, but a measure of the user's task is clearly worse than with another loss, also one
+                       that only orders
     does not help      the rival is clearly better
     too little data    the interval of the gain over the rival covers 0, and is wider than the rival's cost
     no difference      everything else: that interval covers 0, or the splits do not agree, or the gain over squared
@@ -50,7 +53,10 @@ def verdict(
 
     The winner is whom the verdict advises: the selective loss where it helps, else the simplest of the others (squared
     error, then squared error of the logarithm or of the raw target, re-weighted squared error, Huber, quantile) that is
-    not clearly worse than the selective loss or than the rival; the rival where there is none.
+    not clearly worse than the selective loss or than the rival, and of those one that no measure of the task speaks
+    against, where there is one; the rival where there is none. Where the verdict is mixed, the winner is the best of
+    the losses with a unit that are clearly better at the task; the selective loss where there is none. Whatever
+    measures of the task speak against the winner is said, and the advice is then a choice.
 
     Parameters
     ----------
@@ -68,13 +74,17 @@ def verdict(
     rival = case.rival()
     kind, reason = _judge(case, rival, inside)
     headline, known = _headline(case, kind, rival, reason)
-    return Verdict(
-        kind=kind,
-        headline=headline,
-        sentences=sentences(case, kind, rival, known),
-        winner=SELECTIVE if kind == "helps" or rival is None else case.simplest(rival),
-        rival=rival or "",
-    )
+    winner = _winner(case, kind, rival)
+    return Verdict(kind, headline, sentences(case, kind, rival, winner, known), winner, rival or "")
+
+
+def _winner(case: Case, kind: str, rival: str | None) -> str:
+    if kind == "helps" or rival is None:
+        return SELECTIVE
+    if kind == "mixed":
+        better = case.conflicts(SELECTIVE).values()
+        return next((name for name in better if not case.contenders[name].ordinal), SELECTIVE)
+    return case.simplest(rival)
 
 
 def _judge(case: Case, rival: str | None, inside: int | None) -> tuple[str, str]:
@@ -91,7 +101,7 @@ def _judge(case: Case, rival: str | None, inside: int | None) -> tuple[str, str]
     better, counted = agreement(case, rival)
     agreed = better >= AGREEMENT * counted
     if gain.low > 0.0 and agreed and _beats_the_others(case, rival) and not learns_nothing(case):
-        return "helps", ""
+        return "mixed" if case.conflicts(SELECTIVE) else "helps", ""
     if gain.high < 0.0:
         return "does not help", ""
     if gain.low <= 0.0 and gain.high - gain.low > 2.0 * WIDEST * score.estimate.value:
@@ -115,6 +125,10 @@ def _headline(case: Case, kind: str, rival: str | None, reason: str) -> tuple[st
             return f"The selective loss helps: {against}.", (rival,)
         both = f"{compared(case, usual)}, {compared(case, rival, '')}"
         return f"The selective loss helps: {both}.", (usual, rival)
+    if kind == "mixed":
+        measure, other = next(iter(case.conflicts(SELECTIVE).items()))
+        but = worse_than(case, SELECTIVE, measure, other)
+        return f"The measures disagree: the selective loss ends with {against}, but {but}.", (rival,)
     if kind == "does not help":
         return f"A selective loss does not help here: it ends with {against}.", (rival,)
     if learns_nothing(case):

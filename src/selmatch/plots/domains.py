@@ -14,6 +14,7 @@ from selmatch.curve import REALS, Curve, Interval
 from selmatch.landmarks import telling_scores
 from selmatch.losses import Loss, MatchingLoss, PerLabel, loss_of, potential_of
 from selmatch.parameters import has_plain_numbers, pair
+from selmatch.scales import UNCHANGED, Scale, scale_of, scores_of
 
 #: points of a line before it is refined
 SAMPLES = 241
@@ -26,6 +27,8 @@ MARGIN = 0.02
 TAIL = 0.005
 #: data with at most so many values are grades or counts: each value is a group
 FEW_VALUES = 10
+#: marks along an axis of logarithms
+MOST_TICKS = 8
 
 
 def drawable(who: str, loss: Any) -> Any:
@@ -58,14 +61,16 @@ def shown(
 ) -> tuple[float, float]:
     """The scores that a picture shows: as given, else of the data, else of the wish, else what is typical.
 
-    Always inside the domain, and a little away from ends at which the link is infinite.
+    Always inside the domain, and a little away from ends at which the link is infinite. What is given is in units of
+    the target, where the scores of the loss are logarithms.
     """
     found = drawable(who, loss)
     allowed = _allowed(who, found.potential)
+    around = tuple(scores_of(who, "scores", np.asarray(around, dtype=float), found))
     if domain is not None:
-        low, high = pair(who, "domain", domain)
+        low, high = scores_of(who, "domain", np.array(pair(who, "domain", domain)), found)
     elif data is not None:
-        low, high = _bulk(finite_column(who, "data", data))
+        low, high = _bulk(scores_of(who, "data", finite_column(who, "data", data), found))
     elif getattr(found, "wish", None) is not None:
         low, high = _wished(found.wish)
     else:
@@ -81,7 +86,37 @@ def shown(
     margin = MARGIN * (inside.high - inside.low)
     low, high = inside.low + margin * inside.open_low, inside.high - margin * inside.open_high
     wanted = [score for score in around if domain is None and inside.holds(score, interior=True)]
-    return min([low, *wanted]), max([high, *wanted])
+    return float(min([low, *wanted])), float(max([high, *wanted]))
+
+
+def name_scores(ax: Any, loss: Any, words: str = "target") -> None:
+    """Write scores that are logarithms as targets, along an axis that says so."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    scale = scale_of(loss)
+    if scale == UNCHANGED:
+        return
+    ticks = _round_targets(scale, *ax.get_xlim())
+    ax.xaxis.set_major_locator(FixedLocator(scale(ticks).tolist()))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda score, _: f"{float(scale.undone(score)):.4g}"))
+    ax.set_xlabel(f"{words}, along {scale.words}")
+
+
+def _round_targets(scale: Scale, low: float, high: float) -> np.ndarray:
+    """A few targets of few digits between two scores: 1, 2, 5, 10 ..., or powers of ten where there is much room."""
+    first, last = (float(scale.undone(end)) for end in (low, high))
+    powers = 10.0 ** np.arange(-12, 16)
+    for digits in ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
+        found = np.unique([0.0, *np.outer(powers, digits).ravel()])
+        found = found[(found >= max(first, 0.0)) & (found <= last)]
+        scores = scale(found)
+        found = found[np.isfinite(scores) & (np.diff(scores, prepend=-np.inf) > 0.02 * (high - low))]
+        if 2 <= len(found) <= MOST_TICKS:
+            return found
+    if len(found) > MOST_TICKS:
+        return found[:: -(-len(found) // MOST_TICKS)]
+    return np.array([float(f"{target:.3g}") for target in scale.undone(np.linspace(low, high, 5)[1:-1])])
 
 
 def _allowed(who: str, potential: Any) -> Interval:

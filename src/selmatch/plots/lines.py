@@ -1,4 +1,8 @@
-"""Pictures of losses for single scores: the area under the link, link and sensitivity, loss curves, scalings."""
+"""Pictures of losses for single scores: the area under the link, link and sensitivity, loss curves, scalings.
+
+A loss whose scores are logarithms (``loss.scale``) takes all data, domains and observations in units of the target, and
+its axis has those units, along the logarithm.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,18 @@ from selmatch.columns import finite_column
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax
 from selmatch.losses import Loss, PerLabel
 from selmatch.parameters import number, numbers
-from selmatch.plots.domains import drawable, jumps_in, shown, single_curves, traced, traced_slope, typical_scores
+from selmatch.plots.domains import (
+    drawable,
+    jumps_in,
+    name_scores,
+    shown,
+    single_curves,
+    traced,
+    traced_slope,
+    typical_scores,
+)
 from selmatch.plots.style import COLOURS, PRIME, axes_of, colour_of, ink, marker_of, short_numbers
+from selmatch.scales import UNCHANGED, scale_of, scores_of
 from selmatch.words import readable
 
 PREDICTED = "predicted score $\\hat{s}$"
@@ -46,6 +60,7 @@ def area(loss: Any, s_hat: float, s: float, domain: Any = None, ax: Any = None, 
     if curve is None:
         raise ValueError(f"{who}: s must be one of the labels {tuple(curves)}, got {s}.")
     low, high = shown(who, loss, domain, around=(s, s_hat))
+    s_hat, s = (float(scores_of(who, name, score, loss)) for name, score in (("s_hat", s_hat), ("s", s)))
     value = float(drawable(who, loss)(s_hat, s))
     ax = axes_of(ax)
     level, end = float(curve(s)), float(curve(s_hat))
@@ -62,6 +77,7 @@ def area(loss: Any, s_hat: float, s: float, domain: Any = None, ax: Any = None, 
     # a link increases, so this corner is free
     ax.text(0.03, 0.97, f"shaded area:\nloss {readable(value)}", transform=ax.transAxes, va="top")
     ax.set(xlabel="score $z$", ylabel="link $h(z)$", xlim=(low, high))
+    name_scores(ax, loss)
     return ax
 
 
@@ -104,6 +120,7 @@ def link(
             ax.plot(*traced_slope(curve, low, high).T, **dashed)
     ax.set(xlabel="score $z$", ylabel="link and slope" if sensitivity else "link $h(z)$", xlim=(low, high))
     short_numbers(ax)
+    name_scores(ax, loss)
     if legend and len(ax.lines) > 1:
         ax.legend()
     return ax
@@ -136,7 +153,7 @@ def sensitivity(loss: Any, domain: Any = None, data: Any = None, ax: Any = None,
     low, high = shown(who, loss, domain, data)
     ax = axes_of(ax)
     if data is not None:
-        _histogram(ax, finite_column(who, "data", data), low, high)
+        _histogram(ax, scores_of(who, "data", finite_column(who, "data", data), loss), low, high)
     _shade(ax, getattr(loss, "wish", None), low, high)
     lowest = 0.0
     for label, curve in curves.items():
@@ -152,6 +169,7 @@ def sensitivity(loss: Any, domain: Any = None, data: Any = None, ax: Any = None,
     if lowest == 0.0:
         ax.set_ylim(bottom=0.0)
     short_numbers(ax)
+    name_scores(ax, loss)
     if None not in curves:
         ax.legend()
     return ax
@@ -194,14 +212,17 @@ def losses(
     low, high = shown(who, found, domain, around=() if observed is None else tuple(observed))
     if observed is None:
         labelled = isinstance(found.potential, PerLabel)
-        observed = found.potential.labels if labelled else typical_scores(low, high)
-    observed = numbers(who, "observed", observed)
+        observed = found.potential.labels if labelled else _typical_targets(found, low, high)
+    named = numbers(who, "observed", observed)
+    observed = tuple(float(scores_of(who, "observed", score, found)) for score in named)
+    name = "s" if scale_of(found) == UNCHANGED else "y"
     ax = axes_of(ax)
-    for s in observed:
+    for s, target in zip(observed, named, strict=True):
         points = traced(lambda z, s=s: found(z, np.full_like(z, s), reduction="none"), low, high, through=(s,))
-        draw_marked(ax, points, s, float(found(s, s)), observed, **{"label": f"$s = {s:g}$", **line})
+        draw_marked(ax, points, s, float(found(s, s)), observed, **{"label": f"${name} = {target:g}$", **line})
     ax.set(xlabel=PREDICTED, ylabel="loss", xlim=(low, high))
     short_numbers(ax)
+    name_scores(ax, found, "predicted target")
     if legend:
         ax.legend(loc="upper center")
     return ax
@@ -230,6 +251,7 @@ def scaling(loss: Any, domain: Any = None, ax: Any = None, **line: Any) -> Any:
     ax = axes_of(ax)
     ax.plot(*traced(potential.scaling, low, high).T, **{"color": COLOURS["reddish purple"], "label": "$q(z)$", **line})
     ax.set(xlabel="score $z$", ylabel="scaling $q(z)$", xlim=(low, high))
+    name_scores(ax, loss)
     return ax
 
 
@@ -262,6 +284,7 @@ def probability(loss: Any, domain: Any = None, ax: Any = None, scores: Any = Non
     ax = axes_of(ax)
     ax.plot(*traced(potential.prob, low, high).T, **{"color": COLOURS["bluish green"], "label": "$p(z)$", **line})
     ax.set(xlabel="score $z$", ylabel="probability $p(z)$", xlim=(low, high), ylim=(-0.03, 1.03))
+    name_scores(ax, loss)
     return ax
 
 
@@ -285,6 +308,13 @@ def draw_marked(
         zorder=3.0,
         label="_mark",
     )
+
+
+def _typical_targets(loss: Any, low: float, high: float) -> tuple[float, ...]:
+    """A few observations of few digits between two scores, in units of the target."""
+    scale = scale_of(loss)
+    found = typical_scores(low, high)
+    return found if scale == UNCHANGED else tuple(float(f"{scale.undone(score):.3g}") for score in found)
 
 
 def _of_label(label: float | None, labels: tuple[Any, ...]) -> tuple[str, str, str]:

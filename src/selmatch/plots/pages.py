@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from selmatch.columns import finite_column
@@ -16,6 +17,7 @@ from selmatch.plots.classes import projections
 from selmatch.plots.domains import drawable, shown, typical_observations, typical_scores
 from selmatch.plots.lines import link, losses, probability, scaling, sensitivity
 from selmatch.plots.style import theme
+from selmatch.scales import UNCHANGED, scale_of
 
 #: heading and what draws it
 Panels = dict[str, Callable[[Any], Any]]
@@ -43,9 +45,9 @@ def overview(loss: Any, data: Any = None, domain: Any = None, dark: bool = False
     loss : MatchingLoss, potential or Curve
         What to draw. A curve that is no link is drawn too: its loss is negative in places.
     data : array, optional
-        Observed scores.
+        Observed scores; targets for a loss with a ``scale``, whose pictures are in units of the target.
     domain : pair or Interval, optional
-        The scores to show; by default those of the data, of the wish, or what is typical.
+        The scores (or targets) to show; by default those of the data, of the wish, or what is typical.
     dark : bool
         Whether to draw on a dark ground.
 
@@ -62,7 +64,8 @@ def overview(loss: Any, data: Any = None, domain: Any = None, dark: bool = False
     """
     who = "overview"
     found = drawable(who, loss)
-    ends = shown(who, found, domain, data)
+    low, high = shown(who, found, domain, data)
+    ends = float(scale_of(found).undone(low)), float(scale_of(found).undone(high))
     panels = _of_classes(found, ends) if found.vector else _of_single_scores(found, ends, data)
     with theme(dark):
         title = _title(found, WIDE * len(panels))
@@ -87,13 +90,14 @@ def _of_single_scores(loss: Any, ends: tuple[float, float], data: Any) -> Panels
 
 
 def _observations(loss: Any, ends: tuple[float, float], data: Any) -> tuple[float, ...] | None:
-    """Typical scores of the data; None where there are none, or where labels have losses of their own."""
+    """Typical observations in the data; None where there are none, or where labels have losses of their own."""
     if data is None or isinstance(loss.potential, PerLabel):
         return None
     scores = finite_column("overview", "data", data)
     scores = scores[(scores >= ends[0]) & (scores <= ends[1])]
-    wish = getattr(loss, "wish", None)
-    return typical_observations(scores, () if wish is None else wish.regions) if scores.size else None
+    wish, undone = getattr(loss, "wish", None), scale_of(loss).undone
+    regions = () if wish is None else [tuple(undone(np.array(region[:2]))) for region in wish.regions]
+    return typical_observations(scores, regions) if scores.size else None
 
 
 def _of_classes(loss: Any, ends: tuple[float, float]) -> Panels:
@@ -120,4 +124,6 @@ def _scaling_and_probability(loss: Any, ends: tuple[float, float], ax: Any) -> N
 
 def _title(loss: Any, width: int) -> str:
     title = repr(loss) if getattr(loss, "wish", None) is None else f"focus: {loss.wish}"
+    if scale_of(loss) != UNCHANGED and getattr(loss, "wish", None) is not None:
+        title = f"Scores are {scale_of(loss).words}; {title}"
     return textwrap.fill(textwrap.shorten(title, 2 * width, placeholder=" ..."), width)

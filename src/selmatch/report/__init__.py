@@ -18,7 +18,7 @@ from selmatch.words import readable
 __all__ = ["html", "write"]
 
 #: signs beside the words of a verdict
-_SIGNS = {"helps": "▲", "no difference": "=", "does not help": "▼", "too little data": "?"}
+_SIGNS = {"helps": "▲", "mixed": "±", "no difference": "=", "does not help": "▼", "too little data": "?"}
 
 
 def write(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
@@ -33,12 +33,20 @@ def write(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(html(comparison), encoding="utf-8", newline="\n")
+    path.write_text(html(comparison, path.parent), encoding="utf-8", newline="\n")
     return path
 
 
-def html(comparison: Comparison) -> str:
-    """The report of a comparison as text: equal comparisons give equal reports."""
+def html(comparison: Comparison, folder: str | os.PathLike[str] | None = None) -> str:
+    """The report of a comparison as text: equal comparisons give equal reports.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What :func:`selmatch.compare` found.
+    folder : path, optional
+        Where its program looks for ``loss.toml`` and ``columns.json``; by default beside itself.
+    """
     tested = comparison.tested
     body = render(
         "report.html.j2",
@@ -58,6 +66,8 @@ def html(comparison: Comparison) -> str:
         elicited=float(comparison.loss.minimiser(tested.observed, tested.weights)),
         mean=float(np.average(tested.observed, weights=tested.weights)),
         spec=spec.dumps(comparison.loss),
+        digest=spec.digest(comparison.loss),
+        code=comparison.code if folder is None else comparison.program(folder),
         shown=shown,
         readable=readable,
         spread=tables.spread,

@@ -11,13 +11,13 @@ import numpy as np
 
 from selmatch import plots
 from selmatch.comparison.result import CONTROL, SELECTIVE, Comparison
-from selmatch.comparison.scales import UNCHANGED
 from selmatch.plots.diagnostics import far_rows, few_values
 from selmatch.plots.domains import typical_observations
 from selmatch.plots.style import short_numbers
 from selmatch.report import tables, units
 from selmatch.report.pages import Markup
 from selmatch.report.pictures import drawing, inline_svg, plain
+from selmatch.scales import UNCHANGED
 
 #: inches; a picture is read on a phone as well as beside another one on a desk
 SIZE = (4.0, 3.1)
@@ -65,7 +65,7 @@ def gains(comparison: Comparison) -> Picture | None:
 
 def design(comparison: Comparison) -> tuple[Picture, ...]:
     """What the selective loss is: link, sensitivity over the data, and what mistakes cost."""
-    loss, observed = comparison.loss, comparison.tested.observed
+    loss, observed = comparison.loss.with_scale(None), comparison.tested.observed  # which are scores
     domain = _span(observed)
     known = observed[(observed >= domain[0]) & (observed <= domain[1])]
     typical = typical_observations(known, comparison.region.pieces)
@@ -114,7 +114,7 @@ def design(comparison: Comparison) -> tuple[Picture, ...]:
 
 def quality(comparison: Comparison) -> tuple[Picture, ...]:
     """How good the predictions are, where, and for whom."""
-    loss, tested = comparison.loss, comparison.tested
+    loss, tested = comparison.loss.with_scale(None), comparison.tested  # whose rows have scores
     few = _few(comparison)
     with_control = _titled(comparison, (*few, CONTROL), slice(None))
     some = _measurable(comparison, few)

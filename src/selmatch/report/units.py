@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from selmatch import scales
 from selmatch.comparison.result import Comparison
-from selmatch.comparison.scales import UNCHANGED, Scale
 from selmatch.comparison.tabulate import shown
+from selmatch.scales import UNCHANGED, Scale
 
 #: said wherever errors or biases of scores on a logarithmic scale are read
 LOG_UNITS = "log units: 0.1 is about 10 % of the target, 0.7 is a factor of 2"
 
 
 def scale_of(comparison: Comparison) -> Scale:
-    """From the target to scores. Which logarithm it was, the notes about the data tell."""
-    if comparison.question.scale == "target":
-        return UNCHANGED
-    return Scale("log1p" if any("log(1 + target)" in note for note in comparison.data.notes) else "log")
+    """From the target to scores."""
+    return scales.scale_of(comparison.loss)
 
 
 def score(comparison: Comparison) -> str:

@@ -16,6 +16,7 @@ from selmatch.curves import Identity
 from selmatch.design import focus as make_focus
 from selmatch.losses import MatchingLoss, PerLabel, loss_of
 from selmatch.parameters import number
+from selmatch.scales import scale_of, scores_of
 from selmatch.sklearn.scoring import d2_matching_score
 
 
@@ -92,6 +93,10 @@ class Selective(RegressorMixin, BaseEstimator):
             return None
         return checked_weights(type(self).__name__, sample_weight, rows, False)
 
+    def _scores_of(self, targets: np.ndarray) -> np.ndarray:
+        """What a loss of logarithms takes in place of targets."""
+        return scores_of(type(self).__name__, "y", targets, self.loss)
+
     def _chosen_loss(self, y: np.ndarray, weights: np.ndarray | None) -> MatchingLoss:
         if self.loss is None:
             if weights is not None:  # rows without weight must not move borders
@@ -106,10 +111,11 @@ class Selective(RegressorMixin, BaseEstimator):
         checked_labels(who, made, y, None)
         return made
 
-    def _inside(self, scores: np.ndarray) -> np.ndarray:
-        """Scores clipped to the domain of the link, where alone it has a value."""
+    def _predicted(self, scores: np.ndarray) -> np.ndarray:
+        """Scores clipped to the domain of the link, where alone it has a value, in units of the target."""
         potential = self.loss_.potential
-        return np.clip(scores, potential.domain.low, potential.domain.high) if potential.bounded else scores
+        scores = np.clip(scores, potential.domain.low, potential.domain.high) if potential.bounded else scores
+        return scale_of(self.loss_).undone(scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of the loss of the best constant that the predictions save, :func:`d2_matching_score`.

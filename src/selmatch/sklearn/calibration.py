@@ -14,6 +14,7 @@ import numpy as np
 
 from selmatch.curve import Curve
 from selmatch.losses import loss_of
+from selmatch.scales import scores_of
 
 
 def link_bias(y_obs: Any, y_pred: Any, loss: Any, feature: Any = None, weights: Any = None, **options: Any) -> Any:
@@ -25,9 +26,9 @@ def link_bias(y_obs: Any, y_pred: Any, loss: Any, feature: Any = None, weights: 
     Parameters
     ----------
     y_obs : array of shape (n,)
-        Observed scores.
+        Observed scores; targets for a loss of logarithms (``loss.scale``).
     y_pred : array of shape (n,) or (n, models), or a data frame
-        Predicted scores.
+        Predicted scores, or targets.
     loss : MatchingLoss or curve
         Its link is what is compared.
     feature : array of shape (n,), optional
@@ -128,10 +129,14 @@ def _delegated(who: str, name: str, y_obs: Any, y_pred: Any, loss: Any, *others:
 
 def _links(who: str, y_obs: Any, y_pred: Any, loss: Any) -> tuple[np.ndarray, Any]:
     """Links of observations and predictions; names of models in a data frame are kept."""
-    link = loss_of(who, loss).potential
+    loss = loss_of(who, loss)
+    link = loss.potential
     if not isinstance(link, Curve):
         raise TypeError(f"{who}: loss must have a single link, got {link!r}.")
-    observed, predicted = np.asarray(y_obs, dtype=np.float64), np.asarray(y_pred, dtype=np.float64)
+    observed, predicted = (
+        scores_of(who, name, np.asarray(scores, dtype=np.float64), loss)
+        for name, scores in (("y_obs", y_obs), ("y_pred", y_pred))
+    )
     for name, scores in (("y_obs", observed), ("y_pred", predicted)):
         wrong = ~(np.isfinite(scores) & link.holds(scores, interior=True))
         if wrong.any():

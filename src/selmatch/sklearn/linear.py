@@ -30,7 +30,7 @@ class SelectiveLinearModel(Selective):
     ----------
     loss : MatchingLoss, potential or curve, optional
         What to train with; a :class:`CompositeSoftmax` or :class:`Separable` for targets with several columns. None
-        makes a loss from the following four.
+        makes a loss from the following four. A loss of logarithms (``loss.scale``) takes targets and predicts targets.
     focus : {"high", "low", "middle", "extremes"}
         Which targets matter, as for :func:`selmatch.focus`.
     between : (low, high), optional
@@ -128,7 +128,7 @@ class SelectiveLinearModel(Selective):
         steps = whole(who, "max_iter", self.max_iter)
         self._require_numbers(X)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, multi_output=True)
-        y = self._checked_targets(real_targets(who, y))
+        y = self._scores_of(self._checked_targets(real_targets(who, y)))
         weights = self._checked_weights(sample_weight, len(y))
         self.loss_ = self._chosen_loss(y, weights)
         if weights is None:
@@ -212,4 +212,4 @@ class SelectiveLinearModel(Selective):
         check_is_fitted(self)
         self._require_numbers(X)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
-        return self._inside(X @ self.coef_.T + self.intercept_)
+        return self._predicted(X @ self.coef_.T + self.intercept_)

@@ -23,7 +23,8 @@ class SelectiveRegressor(Boosted, Selective):
     backend : {"hist_gradient_boosting", "lightgbm", "xgboost", "catboost"}
         Who grows the trees. The default needs nothing beyond scikit-learn; the others need their library.
     loss : MatchingLoss, potential or curve, optional
-        What to train with. None makes a loss from the following four.
+        What to train with. None makes a loss from the following four. A loss of logarithms (``loss.scale``) takes
+        targets and predicts targets: the logarithms are taken and undone here.
     focus : {"high", "low", "middle", "extremes"}
         Which targets matter, as for :func:`selmatch.focus`.
     between : (low, high), optional
@@ -131,13 +132,13 @@ class SelectiveRegressor(Boosted, Selective):
             (X, y) or (X, y, weights) to stop early on, instead of a fraction of the rows.
         """
         X, y = self._checked_features(X, y, reset=True)
-        y = self._checked_targets(y)
+        y = self._scores_of(self._checked_targets(y))
         weights = self._checked_weights(sample_weight, len(y))
         if weights is not None and not weights.all():  # such rows must not count in leaves either
             kept = weights > 0.0
             X, y, weights = picked(X, kept), y[kept], weights[kept]
         self.loss_ = self._chosen_loss(y, weights)
-        objective = self._objective(self.loss_, route=self.route)
+        objective = self._objective(self.loss_.with_scale(None), route=self.route)
         X, y, weights, validation = self._divided(X, y, weights, eval_set)
         self._train(objective, X, y, weights=weights, validation=validation)
         return self
@@ -147,7 +148,7 @@ class SelectiveRegressor(Boosted, Selective):
         if eval_set is not None:
             self._require_one(eval_set)
             features, targets = self._checked_features(*eval_set[:2], reset=False)
-            return X, y, weights, (features, self._checked_targets(targets), *eval_set[2:])
+            return X, y, weights, (features, self._scores_of(self._checked_targets(targets)), *eval_set[2:])
         if self.early_stopping is None:
             return X, y, weights, None
         held = self._held_out(len(y))
@@ -165,7 +166,7 @@ class SelectiveRegressor(Boosted, Selective):
             raise ValueError(f"{wanted}, got {len(eval_set)} parts.")
 
     def _finished(self, scores: np.ndarray) -> np.ndarray:
-        scores = self._inside(scores)
+        scores = self._predicted(scores)
         return scores.reshape(len(scores), -1) if self.loss_.vector else scores
 
 

@@ -13,6 +13,7 @@ from sklearn.metrics import make_scorer
 
 from selmatch.columns import real_array
 from selmatch.losses import MatchingLoss, loss_of
+from selmatch.scales import scores_of
 
 
 def matching_loss_score(y_true: Any, y_pred: Any, loss: Any, *, sample_weight: Any = None) -> float:
@@ -25,7 +26,7 @@ def matching_loss_score(y_true: Any, y_pred: Any, loss: Any, *, sample_weight: A
     ----------
     y_true, y_pred : array of shape (n,), or (n, classes) for many classes
         Observed and predicted scores: in scikit-learn's order, the other way round than ``loss(s_hat, s)``. One column
-        is as good as a row of n.
+        is as good as a row of n. For a loss of logarithms (``loss.scale``) these are targets, which must be positive.
     loss : MatchingLoss, potential or curve
         What to score with.
     sample_weight : array of shape (n,), optional
@@ -101,7 +102,7 @@ def matching_loss_scorer(loss: Any, *, relative: bool = False) -> Callable[..., 
 def _scores(who: str, loss: MatchingLoss, y_true: Any, y_pred: Any) -> tuple[np.ndarray, np.ndarray]:
     """Predicted and observed scores, of one shape: a column beside a row would compare each with all."""
     s_hat, s = (
-        _flat(loss, real_array(who, name, scores, kinds="iufb"))
+        scores_of(who, name, _flat(loss, real_array(who, name, scores, kinds="iufb")), loss)
         for name, scores in (("y_pred", y_pred), ("y_true", y_true))
     )
     if s_hat.shape != s.shape:
