@@ -114,7 +114,8 @@ def test_numbers_of_own_curves_learn_in_torch(cls):
     assert module.loss.potential.height == 1.1
 
 
-@pytest.mark.parametrize("cls", [Closed, *(pytest.param(cls, marks=pytest.mark.slow) for cls in (Fields, Plain))])
+@pytest.mark.slow
+@pytest.mark.parametrize("cls", OWN)
 def test_numbers_of_own_curves_learn_in_compiled_code(cls, compiled):
     module = sm.torch.MatchingLoss(cls(), trainable=("height", "width"))
     whole = compiled(module)
@@ -177,10 +178,10 @@ class Shifted(sm.Curve):
 
 
 def test_plain_classes_keep_what_they_are_made_of_in_jax():
-    value = jax.jit(lambda core: core.grad(jnp.asarray(S_HAT), S))
+    value = jax.jit(lambda core: core.potential(jnp.asarray(S_HAT)))
     for by in (0.0, 2.0):
         core = sm.MatchingLoss(Shifted(by))
-        close(value(core), core.grad(S_HAT, S))
+        close(value(core), core.potential(S_HAT))
 
 
 @pytest.mark.slow
