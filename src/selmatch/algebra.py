@@ -769,7 +769,6 @@ class FromPrimitive(Curve):
 
     def __post_init__(self):
         keep(self, of=_as_curve("FromPrimitive", self.of))
-        _ = self.mesh  # measured before a trace needs it
 
     @property
     def domain(self):
@@ -808,7 +807,6 @@ class FromScoreTransform(Curve):
 
     def __post_init__(self):
         keep(self, of=_as_curve("FromScoreTransform", self.of))
-        _ = self.mesh  # measured before a trace needs it
 
     @property
     def domain(self):
