@@ -54,8 +54,9 @@ def require_no_faults(rows: Rows, results) -> None:
 
 @functools.cache
 def rows_of(potential, dtype, count=12, seed=3) -> Rows:
-    make = rows_of_softmax if isinstance(potential, sm.CompositeSoftmax) else rows_of_curve
-    return make(potential, dtype, count, seed)
+    if isinstance(potential, sm.CompositeSoftmax):
+        return rows_of_softmax(potential, dtype, count, seed)
+    return rows_of_curve(potential, dtype, count, seed)
 
 
 # ------------------------------------------------------------------------------------------------------- every loss
@@ -72,8 +73,8 @@ def test_every_loss_is_right_wherever_it_is_representable(dtype):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_loss_is_right_when_it_is_compiled(dtype, compiled):
-    for _, make in every_row(dtype, 12):
+def test_losses_are_right_when_they_are_compiled(dtype, compiled):
+    for _, make in [*every_row(dtype, 12)][:: 8 if dtype is np.float32 else 16]:
         rows = make()
         require_no_faults(rows, by_numpy(rows))
         module = sm.torch.MatchingLoss(rows.loss, reduction="none")
@@ -82,10 +83,9 @@ def test_every_loss_is_right_when_it_is_compiled(dtype, compiled):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_loss_is_right_when_it_is_jitted(dtype):
-    for _, make in every_row(dtype, 12):
+def test_losses_are_right_when_they_are_jitted(dtype):
+    for _, make in [*every_row(dtype, 12)][:: 1 if dtype is np.float32 else 4]:
         rows = make()
-        require_no_faults(rows, by_jax(core_of(rows), rows))
         require_no_faults(rows, by_jax(in_jax(rows), rows))
 
 
@@ -146,17 +146,21 @@ EDGES = {
 def test_functional_transformations_give_the_gradient_at_the_edges(where):
     for curve, s_hat, s in EDGES[where]:
         loss = sm.MatchingLoss(curve)
-        a, b = np.float32([s_hat, s_hat]), np.float32([s, s])
+        a, b = np.full(2, s_hat, dtype=np.float32), np.full(2, s, dtype=np.float32)
         expected = loss.grad(a, b)
         assert not np.isnan(expected).any()
         mapped = torch.func.vmap(torch.func.grad(loss))(torch.tensor(a), torch.tensor(b))
         np.testing.assert_allclose(mapped, expected, rtol=1e-5)
         np.testing.assert_allclose(torch.func.jacrev(loss)(torch.tensor(a[0]), b[0].item()), expected[0], rtol=1e-5)
-    np.testing.assert_allclose(jax.vmap(jax.grad(loss))(jnp.asarray(a), jnp.asarray(b)), expected, rtol=1e-5)
+    curve, s_hat, s = EDGES[where][-1]
+    loss = sm.MatchingLoss(curve)
+    a, b = jnp.full(2, s_hat, dtype=jnp.float32), jnp.full(2, s, dtype=jnp.float32)
+    expected = loss.grad(np.asarray(a), np.asarray(b))
+    np.testing.assert_allclose(jax.vmap(jax.grad(loss))(a, b), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("where", EDGES)
-def test_derivatives_of_the_formula_are_right_at_the_edges(where):
+def test_derivatives_of_the_formula_are_right_at_the_edges(where, parts_of_torch):
     """Trained numbers and forward mode differentiate the formula itself."""
     for curve, s_hat, s in EDGES[where]:
         if abs(s_hat) > 90.0:
@@ -178,8 +182,10 @@ def test_what_is_masked_or_has_no_weight_leaves_no_trace():
         tensor = torch.tensor(s_hat, requires_grad=True)
         loss(tensor, torch.tensor(s), where=torch.tensor(mask)).backward()
         np.testing.assert_allclose(tensor.grad, expected / 2, rtol=1e-12)
-    slope = jax.grad(lambda z: sm.jax.matching_loss(z, s, loss, where=mask, reduction="mean"))(jnp.asarray(s_hat))
-    np.testing.assert_allclose(slope, expected / 2, rtol=1e-12)
+    loss, s_hat, s = sm.MatchingLoss(sm.Sinh()), np.array([1.5, math.nan, -math.inf]), np.array([1.0, math.nan, 1e300])
+    present = np.array([True, False, False])
+    slope = jax.grad(lambda z: sm.jax.matching_loss(z, s, loss, where=present, reduction="sum"))(jnp.asarray(s_hat))
+    np.testing.assert_allclose(slope, loss.grad(s_hat, s, where=present), rtol=1e-12)
     ends = torch.zeros(2, requires_grad=True)
     sm.MatchingLoss(sm.Log())(ends, torch.ones(2), weights=torch.tensor([0.0, 1.0])).backward()
     assert ends.grad.tolist() == [0.0, -math.inf]

@@ -462,9 +462,8 @@ class CompositeSoftmax:
 
     # ---------------------------------------------------------------------------------------------------- two points
 
-    def _divergence(self, x: Array, u: Array, xh: Array, present: Array) -> tuple[_Rows, Array, Array, Array, Array]:
-        """Rows at x and xh, the logarithm of p(xh) / p(x) and whether it is short, gamma KL(p(x) to p(xh)), and the
-        divergence of Q."""
+    def _divergence(self, x: Array, u: Array, xh: Array, present: Array) -> _Divergence:
+        """What a move from x to xh does to probabilities and to Q."""
         rows, rows_h = self._rows(x, present), self._rows(xh, present)
         rest = self.scaling.remainder(x, u, xh)
         move = rounded_once(self.scaling.increment(x, u, xh))

@@ -109,7 +109,7 @@ class Loss:
         batch = self._prepare(s_hat, s, where, weights, reduction, num_items)
         return batch.reduced(self._losses(batch, OfScores))
 
-    def _losses(self, batch: Batch, kind: type[OfScores]) -> Array:
+    def _losses(self, batch: Batch, kind: Any) -> Array:
         """The loss of each row; libraries that differentiate are given its gradient in closed form."""
         own = getattr(batch.space, "losses", None)
         if own is not None:
@@ -170,7 +170,7 @@ class OfScores:
         return loss._both(x, u, xh, present)
 
 
-class OfTargets(OfScores):
+class OfTargets:
     """The same for targets y that are link values, in place of observed scores."""
 
     @staticmethod
