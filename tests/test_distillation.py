@@ -613,8 +613,10 @@ def test_stored_teachers_and_halves_that_are_not_finite_are_named():
 
 @pytest.mark.parametrize(
     ("make", "name"),
-    [*((make, name) for make in (np.asarray, torch.as_tensor) for name in ROWS)]
-    + [pytest.param(jnp.asarray, "forward_kl", marks=pytest.mark.slow)],
+    [
+        *((make, name) for make in (np.asarray, torch.as_tensor) for name in ROWS),
+        pytest.param(jnp.asarray, "forward_kl", marks=pytest.mark.slow),
+    ],
 )
 def test_classes_that_are_ruled_out_have_no_probability(make, name):
     """A logit of -inf is one of -1e4: of the teacher, of both, and of the student."""
