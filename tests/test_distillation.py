@@ -613,7 +613,10 @@ def test_stored_teachers_and_halves_that_are_not_finite_are_named():
 
 @pytest.mark.parametrize(
     ("make", "name"),
-    [*((make, name) for make in (np.asarray, torch.as_tensor) for name in ROWS), (jnp.asarray, "forward_kl")],
+    [
+        *((make, name) for make in (np.asarray, torch.as_tensor) for name in ROWS),
+        pytest.param(jnp.asarray, "forward_kl", marks=pytest.mark.slow),
+    ],
 )
 def test_classes_that_are_ruled_out_have_no_probability(make, name):
     """A logit of -inf is one of -1e4: of the teacher, of both, and of the student."""
@@ -790,7 +793,9 @@ def test_log_probabilities_are_not():
     np.testing.assert_allclose(values, [0.077, 0.498, 0.056], atol=5e-4)
 
 
-@pytest.mark.parametrize("make", LIBRARIES.values(), ids=LIBRARIES)
+@pytest.mark.parametrize(
+    "make", [np.asarray, torch.as_tensor, pytest.param(jnp.asarray, marks=pytest.mark.slow)], ids=LIBRARIES
+)
 def test_several_best_classes_share_their_level(make):
     teacher, student = np.array([[2.0, 2.0, -1.0]]), np.array([[3.0, 1.0, 0.0]])
     value = distillation_loss(make(student), make(teacher), RISING, canonicalise="teacher_maximum")

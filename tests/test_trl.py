@@ -353,6 +353,7 @@ def test_a_row_of_texts_holds_the_rows_of_their_teachers(tmp_path):
         TeacherCollator(lambda examples: {"input_ids": torch.zeros(2, 9)})(examples)
 
 
+@pytest.mark.slow
 def test_logits_that_pad_a_vocabulary_are_left_out(tmp_path):
     size = len(VOCABULARY)
     found, _ = train_with_stored_teacher(tmp_path, 8, 1)

@@ -63,6 +63,8 @@ def parameter(who: str, name: str, value: Any, **bounds: Any) -> Any:
 
     The values of an array are checked where they can be seen: outside of traces, and not on a device.
     """
+    if isinstance(value, (int, float)):
+        return number(who, name, value, **bounds)
     if is_framework_array(value):
         seen = _seen(value)
         for entry in () if seen is None or seen.dtype.kind not in "iuf" else seen.reshape(-1):
