@@ -56,7 +56,7 @@ STEPS: dict[str, tuple[str, Callable[[mpf], mpf] | None]] = {
     "cubic": ("{x}*square({x})", lambda x: x**4 / 4),
     "steep": ("tanh({x}+{x}*square({x}))", None),
     "wave": ("sin({x})+1.001*{x}", lambda x: mpf(1.001) * x * x / 2 - mpmath.cos(x)),
-    "hidden": ("maximum(sinh(minimum(maximum({x},-2.0),2.0)),0.5)", None),
+    "hidden": ("maximum(sinh(minimum({x},2.0)),0.5)", None),
 }
 
 
@@ -76,7 +76,7 @@ class Step:
         )
 
     def cuts(self) -> list[float]:
-        own = {"clipped": [-1.0, 1.0], "hidden": [-2.0, math.asinh(0.5), 2.0]}.get(self.shape, [])
+        own = {"clipped": [-1.0, 1.0], "hidden": [math.asinh(0.5), 2.0]}.get(self.shape, [])
         return [self.centre + t * self.width for t in (0.0, *own, *_CUTS, *(-t for t in _CUTS))]
 
 

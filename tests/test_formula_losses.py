@@ -251,6 +251,16 @@ def test_no_gradient_is_nan_where_a_formula_overflows_on_its_way():
     assert np.isfinite(Bump().slope(np.array([-1e3, 1e3]))).all()
 
 
+def test_no_gradient_is_nan_where_a_branch_overflows_that_is_not_taken():
+    loss = sm.MatchingLoss(sm.FromLink(lambda z: z + f.maximum(f.sinh(f.minimum(z, 2.0)), 0.5)))
+    s, s_hat = np.array([-1000.0, 0.3, -3.0]), np.array([-900.0, 5.0, 1.0])
+    exact = loss.grad(s_hat, s)
+    assert np.isfinite(exact).all()
+    np.testing.assert_allclose(by_autograd(loss, s, s_hat, torch.float64)[1], exact, rtol=1e-14)
+    by_jax = jax.jit(jax.grad(lambda z: loss(z, jnp.asarray(s), reduction="sum")))(jnp.asarray(s_hat))
+    np.testing.assert_allclose(by_jax, exact, rtol=1e-14)
+
+
 @pytest.mark.parametrize(
     ("name", "exact"),
     [

@@ -158,10 +158,11 @@ class Jax:
 
     @staticmethod
     def losses(kind, loss, s, s_hat, present):
-        """The loss of each row, with derivatives in closed form but for curves of the user, which may hide numbers."""
-        if pytrees.is_built_in(loss):
-            return rows(kind, loss, s, s_hat, present)
-        return kind.rows(loss, s, s_hat - s, s_hat, present)
+        """The loss of each row, with derivatives in closed form unless a formula of the user hides traced numbers."""
+        own = list(pytrees.own_formulas(loss))
+        if own and _hides_traced_numbers(own, s_hat):
+            return kind.rows(loss, s, s_hat - s, s_hat, present)
+        return rows(kind, loss, s, s_hat, present)
 
     @staticmethod
     def adopt(x):
@@ -186,6 +187,12 @@ class Jax:
     @staticmethod
     def diagonal_matrix(x):
         return x[..., :, None] * jnp.eye(x.shape[-1], dtype=x.dtype)
+
+
+def _hides_traced_numbers(own, like):
+    """Whether formulas of the user depend on numbers that a transformation knows, besides their argument."""
+    score = jnp.ones(1, dtype=like.dtype)
+    return bool(jax.closure_convert(lambda z: [part.link(part.point() * z) for part in own], score)[1])
 
 
 copy_names(Jax, jnp, {name: name for name in (*SAME_NAME, *STANDARD_NAME)})

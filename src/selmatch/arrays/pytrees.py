@@ -80,14 +80,20 @@ def numbers(instance: Any) -> Iterator[Any]:
         yield instance
 
 
-def is_built_in(instance: Any) -> bool:
-    """Whether an object and its parts are known through and through: what a user's curve hides may be trained."""
+def own_formulas(instance: Any) -> Iterator[Any]:
+    """The parts of an object that users have written: they may hide numbers that are trained."""
     if isinstance(instance, tuple):
-        return all(map(is_built_in, instance))
-    if not dataclasses.is_dataclass(instance):
-        return True
-    known = type(instance).__module__.startswith("selmatch.") and not getattr(instance, "only_a_formula", False)
-    return known and all(is_built_in(getattr(instance, field.name)) for field in dataclasses.fields(instance))
+        for part in instance:
+            yield from own_formulas(part)
+    elif dataclasses.is_dataclass(instance) and not isinstance(instance, type):
+        parts = [getattr(instance, field.name) for field in dataclasses.fields(instance)]
+        if not type(instance).__module__.startswith("selmatch.") or any(map(_is_function, parts)):
+            yield instance
+        yield from own_formulas(tuple(parts))
+
+
+def _is_function(part: Any) -> bool:
+    return callable(part) and not dataclasses.is_dataclass(part)
 
 
 def _flatten_with_keys(instance: Any) -> tuple[tuple[Any, ...], Any]:

@@ -182,9 +182,9 @@ class Torch:
     @staticmethod
     def losses(kind, loss, s, s_hat, present):
         """The loss of each row. Where only predictions are differentiated, backwards, the gradient is the closed form;
-        trained numbers of the loss, curves of the user and forward mode take the derivatives of the formula."""
+        trained numbers of the loss and forward mode take the derivatives of the formula."""
         if torch.is_grad_enabled() and s_hat.requires_grad and not s.requires_grad and not _forward_mode():
-            if pytrees.is_built_in(loss) and not any(map(_requires_grad, pytrees.numbers(loss))):
+            if not any(map(_requires_grad, pytrees.numbers(loss))) and not _hides_trained_numbers(loss, s_hat):
                 return _Losses.apply(s_hat, s, present, kind, loss)[0]
         return kind.rows(loss, s, s_hat - s, s_hat, present)
 
@@ -213,14 +213,19 @@ def _requires_grad(leaf):
     return isinstance(leaf, torch.Tensor) and leaf.requires_grad
 
 
+def _hides_trained_numbers(loss, like):
+    """Whether a formula of the user has derivatives at a score that has none."""
+    return any(_requires_grad(own.link(Torch.like((own.point(),), like))) for own in pytrees.own_formulas(loss))
+
+
 def _forward_mode():
     """Whether derivatives are carried forward somewhere around."""
     if torch.compiler.is_compiling():
         return False
     if torch.autograd.forward_ad._current_level >= 0:
         return True
-    levels = torch._C._functorch.get_interpreter_stack() or ()
-    return any(level.key() == torch._C._functorch.TransformType.Jvp for level in levels)
+    functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
+    return any(level.key() == functorch.TransformType.Jvp for level in functorch.get_interpreter_stack() or ())
 
 
 class _Losses(torch.autograd.Function):

@@ -601,7 +601,7 @@ def expression_of(value: Any) -> Expression:
         return Number(float(value))
     if is_number(value) or isinstance(value, np.number) or getattr(value, "ndim", None) == 0:
         try:
-            return Number(float(value.detach() if hasattr(value, "detach") else value))
+            return Number(float(getattr(value, "detach", lambda: value)()))
         except (TypeError, ValueError):
             pass
     raise TypeError(f"trace: a formula must combine its variable with numbers, got {type(value).__name__}.")
