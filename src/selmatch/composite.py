@@ -492,8 +492,8 @@ class CompositeSoftmax:
         fits = (excess >= 0.0) & (excess < _LARGE)
         kl = where(fits, log1p(where(fits, excess, 0.0)), direct / self.gamma)
         ranking = where(fits, self.gamma * kl, direct)
-        known = (rows.height == rows.height) & (rows_h.height == rows_h.height)
-        ranking = where((ranking > -math.inf) | ~known, ranking, math.inf)  # too large for the dtype
+        unknown = (rows.height != rows.height) | (rows_h.height != rows_h.height)
+        ranking = where((ranking > -math.inf) | unknown, ranking, math.inf)  # too large for the dtype
         lean = w - kl
         near = (abs(lean) <= 1.0) & (abs(w) <= _FAR)
         return _Divergence(rows, rows_h, ranking, rest, functions.where(near, lean, 0.0), near)
