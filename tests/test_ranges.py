@@ -103,7 +103,7 @@ def test_jax_itself_differentiates_losses_as_well():
     require_no_faults(rows, by_jax(core_of(rows), rows))
 
 
-@pytest.mark.parametrize("potential", [sm.Sinh(), PAPER], ids=repr)
+@pytest.mark.parametrize("potential", [sm.Sinh(), pytest.param(PAPER, marks=pytest.mark.slow)], ids=repr)
 def test_compiled_losses_are_right_wherever_they_are_representable(potential, compiled):
     rows = rows_of(potential, np.float32)
     require_no_faults(rows, by_torch(compiled(sm.torch.MatchingLoss(rows.loss, reduction="none")), rows))
@@ -265,3 +265,25 @@ def test_moves_differ_in_the_last_digits_too():
     steps = np.abs(moves(z, np.random.default_rng(0)) - z)
     assert steps.min() < 1e-6
     assert steps.max() > 1.0
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_rows_of_weight_0_have_gradient_0_wherever_their_scores_are(library):
+    """At an end with an infinite gradient, far beyond overflow, and outside of the domain."""
+    for curve, s, s_hat in (
+        (sm.Log(), 1.0, 0.0),
+        (sm.Log(), 1.0, -1.0),
+        (sm.Exp(), 0.0, 1e4),
+        (sm.Exp(), math.nan, 0.0),
+    ):
+        loss = sm.MatchingLoss(curve)
+        observed, predicted = np.array([s, 1.5]), np.array([s_hat, 2.0])
+        exact = loss.grad(predicted[1:], observed[1:], reduction="sum")
+        if library == "jax":
+            total = functools.partial(loss, s=jnp.asarray(observed), weights=jnp.array([0.0, 1.0]))
+            gradient = jax.grad(total)(jnp.asarray(predicted))
+        else:
+            z = torch.tensor(predicted, requires_grad=True)
+            loss(z, torch.tensor(observed), weights=torch.tensor([0.0, 1.0])).backward()
+            gradient = z.grad
+        np.testing.assert_allclose(np.asarray(gradient), [0.0, exact[0]], rtol=1e-6)

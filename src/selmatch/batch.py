@@ -442,11 +442,16 @@ def prepare(
     s, s_hat = space.broadcast(s, shape), space.broadcast(s_hat, shape)
     present = mask_of(who, mask, shape, space, s_hat, vector or lists)
     s_hat, s = _checked(who, potential, s_hat, s, observed, space, present)
-    if present is not None:
-        harmless = potential.point()
-        s_hat = where(present, s_hat, harmless)
-        s = where(present, s, harmless if observed == "s" else 0.0 if vector else potential.link(harmless))
     rows = present if present is None or not vector else space.row_any(present)
+    weights = _weights(who, weights, rows, shape[:-1] if vector else shape, space, s_hat)
+    counted = present
+    if weights is not None and space is not NumPy:  # their gradient may be infinite, and 0 times that is NaN
+        weighty = (weights != 0)[..., None] if vector else weights != 0
+        counted = weighty if present is None else present & weighty
+    if counted is not None:
+        harmless = potential.point()
+        s_hat = where(counted, s_hat, harmless)
+        s = where(counted, s, harmless if observed == "s" else 0.0 if vector else potential.link(harmless))
     return Batch(
         s,
         s_hat,
@@ -457,7 +462,7 @@ def prepare(
         reduction,
         num_items,
         present,
-        _weights(who, weights, rows, shape[:-1] if vector else shape, space, s_hat),
+        weights,
         plain=is_number(given["s_hat"]) and is_number(given[observed]),
         listed=listed,
     )

@@ -44,6 +44,8 @@ _SMALLEST = 1e-300
 _FIRST = 32
 #: how often the length of the pieces is doubled beyond
 _DOUBLINGS = 40
+#: how often a place is halved until it is a single float, or next to nothing beside 0
+_MOST_BISECTIONS = 128
 #: jumps that a curve has at most
 _MOST_JUMPS = 64
 
@@ -140,7 +142,7 @@ def _jump_between(value: Callable[[Array], Array], a: float, b: float) -> Jump |
     """The jump that a curve makes between two scores so close that nothing else can explain what it climbs."""
     low, high = value(np.array([a, b])).tolist()
     climb = high - low
-    while True:
+    for _ in range(_MOST_BISECTIONS):
         middle = 0.5 * (a + b)
         if not a < middle < b:
             break
@@ -401,6 +403,7 @@ def _first_knots(curve: Curve) -> np.ndarray:
 def _measured(curve: Curve, numbers: _Numbers) -> Mesh:
     jumps = [jump for place in curve.breaks if (jump := _jump_at(numbers.value, place)) is not None]
     first = np.unique(np.append(_first_knots(curve), [jump.place for jump in jumps]))
+    work = 0
     while True:
         mesh = Mesh(np.zeros(0), tuple(jumps), True, None)
 
@@ -408,6 +411,9 @@ def _measured(curve: Curve, numbers: _Numbers) -> Mesh:
             return mesh.without_jumps(z, numbers.value(z))
 
         a, b, pieces, steep, fine = _halved(value, numbers.slope, first, curve, mesh.heights)
+        work += len(a)
+        if not fine and work > MOST_PIECES // 4:  # what no mesh can follow is not searched for ever
+            break
         known = {jump.place for jump in jumps}
         pairs = [(float(a[i]), float(b[i])) for i in steep] if len(jumps) < _MOST_JUMPS else []
         found = [_jump_between(numbers.value, *pair) for pair in pairs]
@@ -452,8 +458,9 @@ def _halved(
                 break
         cut = 0.5 * a + 0.5 * b
         at = value(cut)
-        first = panel(slope, a, cut - a, here, at, rounded)
-        second = panel(slope, cut, b - cut, at, there, rounded)
+        pairs = ((a, cut), (cut - a, b - cut), (here, at), (at, there))
+        both_halves = panel(slope, *map(np.concatenate, pairs), rounded)
+        first, second = (Panel(*part) for part in zip(*(np.split(part, 2) for part in both_halves), strict=True))
         halves = joined(first, second, cut - a, b - cut)
         width, size = b - a, np.maximum(np.abs(a), np.abs(b))
         turn = np.abs(first.rise / (cut - a) - second.rise / (b - cut)) * size
