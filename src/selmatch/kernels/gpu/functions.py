@@ -86,15 +86,30 @@ def phi_series(u):
 
 
 @triton.jit
+def overflowing(value, u):
+    """A value, or infinity where numbers too large have made it NaN: 0 without a move u."""
+    still = 0.0 * u
+    return tl.where(value == value, value, tl.where(u == 0.0, still, still + float("inf")))
+
+
+@triton.jit
+def overflowing_move(value, u):
+    """A value, or infinity with the sign of the move u where numbers too large have made it NaN."""
+    limit = overflowing(value, u)
+    return tl.where(value == value, value, tl.where(u < 0.0, negative(limit), limit))
+
+
+@triton.jit
 def scaled_phi(e, eh, u):
     """e (e^u - 1 - u) for eh = e e^u."""
-    return tl.where(tl.abs(u) <= 1.0, e * phi_series(u), eh - e * (1.0 + u))
+    return overflowing(tl.where(tl.abs(u) <= 1.0, e * phi_series(u), eh - e * (1.0 + u)), u)
 
 
 @triton.jit
 def scaled_expm1(e, eh, u):
     """e (e^u - 1) for eh = e e^u."""
-    return tl.where(tl.abs(u) <= 0.5, e * (u + phi_series(u)), eh - e)
+    move = tl.where(tl.abs(u) <= 0.5, e * (u + phi_series(u)), eh - e)
+    return overflowing_move(move, u)
 
 
 @triton.jit
@@ -218,7 +233,9 @@ def sinh_move(x, u, xh):
 def sinh_remainder(x, u, xh):
     """cosh(xh) - cosh(x) - u sinh(x) for xh = x + u."""
     cosh, sinh, cosh_h, _sinh_h, even, odd = sinh_move(x, u, xh)
-    return tl.where(tl.abs(u) <= 1.0, u * u * (cosh * even + sinh * odd), cosh_h - (cosh + u * sinh))
+    return overflowing(
+        tl.where(tl.abs(u) <= 1.0, u * u * (cosh * even + sinh * odd), cosh_h - (cosh + u * sinh)), u
+    )
 
 
 @triton.jit
@@ -226,7 +243,8 @@ def sinh_difference(x, u, xh):
     """sinh(xh) - sinh(x) for xh = x + u."""
     cosh, sinh, _cosh_h, sinh_h, even, odd = sinh_move(x, u, xh)
     z = u * u
-    return tl.where(tl.abs(u) <= 1.0, cosh * (u + z * odd) + sinh * (z * even), sinh_h - sinh)
+    move = tl.where(tl.abs(u) <= 1.0, cosh * (u + z * odd) + sinh * (z * even), sinh_h - sinh)
+    return overflowing_move(move, u)
 
 
 @triton.jit
