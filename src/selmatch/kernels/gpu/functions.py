@@ -233,9 +233,7 @@ def sinh_move(x, u, xh):
 def sinh_remainder(x, u, xh):
     """cosh(xh) - cosh(x) - u sinh(x) for xh = x + u."""
     cosh, sinh, cosh_h, _sinh_h, even, odd = sinh_move(x, u, xh)
-    return overflowing(
-        tl.where(tl.abs(u) <= 1.0, u * u * (cosh * even + sinh * odd), cosh_h - (cosh + u * sinh)), u
-    )
+    return overflowing(tl.where(tl.abs(u) <= 1.0, u * u * (cosh * even + sinh * odd), cosh_h - (cosh + u * sinh)), u)
 
 
 @triton.jit
