@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 import selmatch as sm
@@ -202,6 +203,19 @@ def check_far_scores(device: Any, sizes: dict[str, Any]) -> None:
     pairs = [(a, b) for a, b in every(ends, repeat=2) if a == b or abs(a - b) < 1e29 or abs(b) < 50.0]
     s_hat, s = (torch.tensor(z, device=device) for z in zip(*pairs, strict=True))
     assert_right("far scores", run(sm.Sigmoid(), s_hat, s), sm.Sigmoid(), s_hat, s)
+
+
+def check_scores_too_large(device: Any, sizes: dict[str, Any]) -> None:
+    """Losses that are too large for single precision are infinite, and so are their gradients, with the right sign."""
+    ends = [-100.0, -97.0, -96.0, -88.0, 0.0, 88.0, 96.0, 97.0, 100.0]
+    s_hat, s = (torch.tensor(z, device=device) for z in zip(*every(ends, repeat=2), strict=True))
+    for link in (sm.Exp(), sm.AntiExp(), sm.Sinh(), sm.Exp() + sm.Identity()):
+        with np.errstate(all="ignore"):  # Triton's interpreter warns
+            losses, gradient = run(link, s_hat, s)[:2]
+        exact = link.difference(s.double(), (s_hat - s).double(), s_hat.double()).float()
+        assert (losses >= 0).all(), link
+        assert torch.equal(torch.isinf(gradient), torch.isinf(exact)), link
+        assert torch.equal(torch.sign(gradient), torch.sign(exact)), link
 
 
 def check_few_scores(device: Any, sizes: dict[str, Any]) -> None:
