@@ -490,6 +490,9 @@ def overflowing(value: Array, u: Array, limit: Array) -> Array:
 
     Moves that are NaN themselves, from scores that are none, stay NaN.
     """
+    own = getattr(_namespaces.get(type(value)), "has_no_nan", None)
+    if own is not None and own(value):
+        return value
     still = 0.0 * u
     return where(value == value, value, where(u == 0.0, still, still + limit))
 
