@@ -30,7 +30,6 @@ from selmatch.functions import (
     row_max,
     row_sum,
     scaled_phi,
-    side,
     sigmoid,
     sigmoid_times,
     softplus,
@@ -175,7 +174,7 @@ class CompositeSigmoid(Curve):
         y = self.logit(x)
         ranking = Sigmoid().remainder(y, self._logit_move(x, u, xh, y), self.logit(xh))
         region = sigmoid_times(y, self.scaling.remainder(x, u, xh))
-        return self.gamma * overflowing(ranking, u, math.inf), overflowing(region, u, math.inf)
+        return self.gamma * overflowing(ranking, u), overflowing(region, u)
 
     def _logit_move(self, x: Array, u: Array, xh: Array, y: Array) -> Array:
         """The move of Q / gamma from y; any long one from where p is 0 or 1 whatever comes, and Q may be infinite."""
@@ -195,7 +194,7 @@ class CompositeSigmoid(Curve):
     def difference(self, x, u, xh=None):
         xh = end(x, u, xh)
         move = self._product_move(x, u, xh, self.scaling(x), self.scaling(xh), self.scaling.difference(x, u, xh))
-        return overflowing(move, u, math.inf * side(u))
+        return overflowing(move, u, signed=True)
 
     def _product_move(self, x: Array, u: Array, xh: Array, q: Array, qh: Array, e: Array) -> Array:
         """qh p(xh) - q p(x) for a factor that moves by e from q to qh."""
@@ -386,7 +385,8 @@ class CompositeSoftmax:
         if present is not None:
             top = where(top > -math.inf, top, 0.0)  # nobody is present
             gap = where(present, gap, 0.0)
-        root = exp(0.5 * gap / self.gamma)
+        far = gap / self.gamma
+        root = exp(0.5 * far)
         if present is not None:
             root = where(present, root, 0.0)
         total = row_sum(root * root)
@@ -395,8 +395,7 @@ class CompositeSoftmax:
         if present is not None:
             total = where(total > 0, total, 1.0)
         log_total = log(total)
-        log_p = gap / self.gamma - log_total
-        return _Rows(top, gap, top + self.gamma * log_total, log_p, root / sqrt(total), fixed / total)
+        return _Rows(top, gap, top + self.gamma * log_total, far - log_total, root / sqrt(total), fixed / total)
 
     def _harmless(self, z: Array, present: Array) -> Array:
         """z with harmless scores behind the mask."""

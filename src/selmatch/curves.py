@@ -595,11 +595,11 @@ class _SinhMove:
 
     def sinh_remainder(self) -> Array:
         up, down = self.remainders()
-        return overflowing(up + down, self.u, math.inf)
+        return overflowing(up + down, self.u)
 
     def sinh_difference(self) -> Array:
         up, down = self.differences()
-        return overflowing(up - down, self.u, math.inf * side(self.u))
+        return overflowing(up - down, self.u, signed=True)
 
 
 @helper

@@ -477,7 +477,7 @@ def falling(value: Array, x: Array) -> Array:
 def scaled_phi(e: Array, eh: Array, u: Array) -> Array:
     """``e * phi(u)`` for eh = e * exp(u), without overflow of phi."""
     even, odd = hyperbolic(within(u, 2.0))
-    return overflowing(where(abs(u) <= 2.0, e * (even + odd), far_phi(e, eh, u)), u, math.inf)
+    return overflowing(where(abs(u) <= 2.0, e * (even + odd), far_phi(e, eh, u)), u)
 
 
 def far_phi(e: Array, eh: Array, u: Array) -> Array:
@@ -485,8 +485,8 @@ def far_phi(e: Array, eh: Array, u: Array) -> Array:
     return abs(eh - e * (1.0 + u))  # never negative: a product may overflow where a compiler's e^xh does not
 
 
-def overflowing(value: Array, u: Array, limit: Array) -> Array:
-    """A value, or its limit where numbers too large for the dtype have made it NaN: 0 without a move u.
+def overflowing(value: Array, u: Array, signed: bool = False) -> Array:
+    """A value, or infinity (``signed`` as the move u) where numbers too large have made it NaN: 0 without a move.
 
     Moves that are NaN themselves, from scores that are none, stay NaN.
     """
@@ -494,13 +494,13 @@ def overflowing(value: Array, u: Array, limit: Array) -> Array:
     if own is not None and own(value):
         return value
     still = 0.0 * u
-    return where(value == value, value, where(u == 0.0, still, still + limit))
+    return where(value == value, value, where(u == 0.0, still, still + (math.inf * side(u) if signed else math.inf)))
 
 
 @helper
 def scaled_expm1(e: Array, eh: Array, u: Array) -> Array:
     """``e * expm1(u)`` for eh = e * exp(u), without overflow of expm1."""
-    return overflowing(where(abs(u) <= 2.0, e * expm1(within(u, 2.0)), eh - e), u, math.inf * side(u))
+    return overflowing(where(abs(u) <= 2.0, e * expm1(within(u, 2.0)), eh - e), u, signed=True)
 
 
 def end(x: Array, u: Array, xh: Array) -> Array:
