@@ -250,9 +250,10 @@ def test_masks_of_rows_mean_the_same_with_and_without_an_axis_for_the_classes(li
         for function in MASKED.get(kind, ()):
             wanted = np.asarray(function(s_hat, s, where=column))
             for where in (bare, *([] if "rows" in kind else [full])):
-                np.testing.assert_array_equal(
-                    np.asarray(function(s_hat, s, where=where)), wanted, err_msg=str(function)
-                )
+                found = np.asarray(function(s_hat, s, where=where))
+                # programs of JAX that are compiled apart may add up in another order
+                rtol = 1e-14 if library == "jax" else 0.0
+                np.testing.assert_allclose(found, wanted, rtol=rtol, atol=0.0, err_msg=str(function))
 
 
 def test_masks_of_rows_mean_the_same_in_traces_of_jax():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -277,7 +278,8 @@ def _are_finite(potential: Any, start: float, z: np.ndarray, dtype: Any) -> np.n
         return np.all([_are_finite(curve, label, z, dtype) for label, curve in pairs], axis=0)
     xh = _beside_others(potential, z, start, dtype)
     x = np.full_like(xh, start)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # just before they overflow, formulas lose digits
         value, gradient = potential.remainder_and_difference(x, xh - x, xh)
     return np.isfinite(value.reshape(len(z), -1)).all(axis=1) & np.isfinite(gradient).all(axis=1)
 

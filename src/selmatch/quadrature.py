@@ -283,7 +283,8 @@ def _looked_closer(curve: Curve, x: np.ndarray, u: np.ndarray, xh: np.ndarray) -
         whole = Panel(*(np.concatenate([p[left], q[left]]) for p, q in zip(first, second, strict=True)))
         owner = np.concatenate([owner[left], owner[left]])
     loss = total + sum((jump.cost(x, u, xh) for jump in mesh.jumps), 0.0)
-    bad = ~(doubt <= 1e-9 * np.abs(loss)) & (u != 0)
+    loss[np.isnan(loss) & np.isfinite(value(x) + value(xh))] = math.inf  # sums that are too large
+    bad = ~(doubt <= 1e-9 * np.abs(loss)) & (u != 0) & ~np.isinf(loss)
     if bad.any():
         i = int(np.flatnonzero(bad)[0])
         error = doubt[i] / np.abs(loss[i]) if loss[i] else math.inf
