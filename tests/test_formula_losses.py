@@ -32,11 +32,18 @@ def tolerances(formula, s, s_hat, eps=DOUBLE, relative=1e-9):
     return value, gradient, loss, 128.0 * eps * sizes
 
 
+def rounded(formula, s, s_hat):
+    """Where terms of the formula cancel so much that their rounding errors alone may show in the loss."""
+    slack = [tolerances(formula, *pair, relative=0.0) for pair in zip(s, s_hat, strict=True)]
+    return np.array([most > 1e-10 * abs(value) for value, _, most, _ in slack])
+
+
 def assert_right(formula, s, s_hat, losses, gradients, followed=True, eps=DOUBLE, relative=1e-9):
     """Right losses and gradients; where a trace cannot follow a curve, NaN is right too."""
     losses, gradients = np.asarray(losses, dtype=float), np.asarray(gradients, dtype=float)
     known = np.isfinite(losses)
-    assert (known | ~np.broadcast_to(followed, s.shape)).all()
+    doubtful = ~np.broadcast_to(followed, s.shape) | rounded(formula, s, s_hat)
+    assert (known | doubtful).all()
     assert np.isfinite(gradients).all()
     assert (losses[known] >= 0.0).all()
     for i in np.flatnonzero(known):
@@ -63,7 +70,15 @@ def followed(curve, s, s_hat):
 def test_random_formulas_against_50_digits(case):
     formula, s, s_hat = case
     loss = sm.MatchingLoss(formula.link(), check=False)
-    assert_right(formula, s, s_hat, *loss.value_and_grad(s_hat, s, reduction="none"))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = loss.value_and_grad(s_hat, s, reduction="none")
+    assert not told or rounded(formula, s, s_hat).any()
+    assert_right(formula, s, s_hat, *found, relative=1e-8 if told else 1e-9)
+    if not loss.potential.mesh.fine:
+        with pytest.raises(ValueError, match="must not change more often"):
+            by_autograd(loss, s, s_hat)
+        return
     inside = followed(loss.potential, s, s_hat)
     assert_right(formula, s, s_hat, *by_autograd(loss, s, s_hat), inside)
 

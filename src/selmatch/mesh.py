@@ -412,7 +412,7 @@ def _measured(curve: Curve, numbers: _Numbers) -> Mesh:
 
         a, b, pieces, steep, fine = _halved(value, numbers.slope, first, curve, mesh.heights)
         work += len(a)
-        if not fine and work > MOST_PIECES // 4:  # what no mesh can follow is not searched for ever
+        if not fine and work > MOST_PIECES:  # what no mesh can follow is not searched for ever
             break
         known = {jump.place for jump in jumps}
         pairs = [(float(a[i]), float(b[i])) for i in steep] if len(jumps) < _MOST_JUMPS else []
