@@ -229,7 +229,9 @@ def test_one_trace_serves_every_alpha():
     assert len(traces) == 2
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n == "alpha under an inverse" else n for n in TRAINED]
+)
 def test_gradient_with_respect_to_a_parameter_and_to_the_loss(name):
     build, value = TRAINED[name]
     s_hat, s = generic(sm.MatchingLoss(build(value)))
