@@ -10,6 +10,7 @@ import numpy as np
 
 from selmatch.arrays.namespaces import NumPy
 from selmatch.batch import Batch
+from selmatch.canonical import constant
 from selmatch.composite import CompositeSoftmax, Separable
 from selmatch.curve import Curve
 from selmatch.functions import isfinite, like, maximum, minimum, where
@@ -78,12 +79,11 @@ def minimise_labels(labels: Sequence[float], curves: Sequence[Curve], batch: Bat
         balance = pull(z)
         low, high = where(balance < 0, z, low).max(), where(balance > 0, z, high).min()
     z = 0.5 * low + 0.5 * high
-    still = getattr(space, "constant", lambda x: x)
-    z = still(z)
+    z = constant(z)
     # a step of rounding size, through which derivatives flow; at a jump or on a flat piece there is none
     steep = pull(z, slope=True)
     step = -pull(z) / where(steep > 0, steep, 1.0)
-    usable = isfinite(step) & (steep > 0) & (still(maximum(step, -step)) <= 1e-6 * still(width))
+    usable = isfinite(step) & (steep > 0) & (constant(maximum(step, -step)) <= 1e-6 * constant(width))
     z = minimum(maximum(z + where(usable, step, 0.0), bottom), top)
     return where(meet, z, math.nan)
 

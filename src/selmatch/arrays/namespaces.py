@@ -133,9 +133,7 @@ class NumPy:
     def take(x, places):
         return np.take(x, places)
 
-    @staticmethod
-    def stacked(parts):
-        return np.concatenate(parts)
+    stacked = staticmethod(np.concatenate)
 
     @staticmethod
     def row_max(x):
@@ -386,9 +384,7 @@ def standard_namespace(library: Any) -> type:
             flat = library.take(library.reshape(x, (-1,)), library.reshape(places, (-1,)), axis=0)
             return library.reshape(flat, places.shape)
 
-        @staticmethod
-        def stacked(parts):
-            return library.concat(parts)
+        stacked = staticmethod(library.concat)
 
         @staticmethod
         def row_max(x):
