@@ -215,7 +215,9 @@ def check_scores_too_large(device: Any, sizes: dict[str, Any]) -> None:
         exact = link.difference(s.double(), (s_hat - s).double(), s_hat.double()).float()
         assert (losses >= 0).all(), link
         assert torch.equal(torch.isinf(gradient), torch.isinf(exact)), link
-        assert torch.equal(torch.sign(gradient), torch.sign(exact)), link
+        normal = exact.abs() >= torch.finfo(torch.float32).tiny  # smaller ones may be flushed to 0
+        assert torch.equal(torch.sign(gradient[normal]), torch.sign(exact[normal])), link
+        assert ((gradient[~normal] == 0.0) | (gradient[~normal].sign() == exact[~normal].sign())).all(), link
 
 
 def check_few_scores(device: Any, sizes: dict[str, Any]) -> None:
