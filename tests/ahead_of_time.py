@@ -1,4 +1,6 @@
-"""Compile the kernels of a few forms for GPUs that need not be there; prints ``kernel:capability`` for each."""
+"""Compile the kernels of a few forms for a GPU that need not be there; prints ``kernel:capability`` for each."""
+
+import sys
 
 import triton
 from triton.backends.compiler import GPUTarget
@@ -28,22 +30,21 @@ def compile_for(kernel, capability: int, **constants) -> None:
     print(f"{kernel.fn.__name__}:{capability}", flush=True)
 
 
-def main() -> None:
+def main(capability: int) -> None:
     potential = sm.CompositeSoftmax(sm.Sinh().affine(alpha=0.5), rho=(1.0, 2.0), anchor=1.0)
     rows = forms.module_of(forms.key_of(potential))
     scores = forms.module_of(forms.key_of(sm.Sigmoid().affine(alpha=2.0)))
-    for capability in (80, 90, 100):
-        tiles = {"SEGMENTS": 3, "SLOTS": 4, "TILES": 8, "T": 128, "V": 4}
-        compile_for(rows.long_rows, capability, **ROWS, **tiles)
-        stored = {name: ROWS[name] for name in ("GAMMA", "ANCHOR", "WITH_GRADIENT")}
-        compile_for(rows.sparse_rows, capability, **stored, **tiles)
-        short = {"CLASSES": 18, "ZERO_IS_HARMLESS": True, "ROWS": 8, "FEW": 2, "PIECES": 2, "WIDTH": 16}
-        compile_for(rows.short_rows, capability, **ROWS, **short, SCALE_EACH=True, PAIRED=True)
-        flags = {"HAS_MASK": True, "SCALE_EACH": True, "REDUCE": True, "WITH_GRADIENT": True}
-        compile_for(scores.scored, capability, **flags, PAIRED=True, TILES=4, TILE=1024, VECTOR=8)
-        compile_for(multiplying.rows_times, capability, SIZE=1024, IN_PLACE=True)
-        compile_for(multiplying.entries_times, capability, SIZE=1024)
+    tiles = {"SEGMENTS": 3, "SLOTS": 4, "TILES": 8, "T": 128, "V": 4}
+    compile_for(rows.long_rows, capability, **ROWS, **tiles)
+    stored = {name: ROWS[name] for name in ("GAMMA", "ANCHOR", "WITH_GRADIENT")}
+    compile_for(rows.sparse_rows, capability, **stored, **tiles)
+    short = {"CLASSES": 18, "ZERO_IS_HARMLESS": True, "ROWS": 8, "FEW": 2, "PIECES": 2, "WIDTH": 16}
+    compile_for(rows.short_rows, capability, **ROWS, **short, SCALE_EACH=True, PAIRED=True)
+    flags = {"HAS_MASK": True, "SCALE_EACH": True, "REDUCE": True, "WITH_GRADIENT": True}
+    compile_for(scores.scored, capability, **flags, PAIRED=True, TILES=4, TILE=1024, VECTOR=8)
+    compile_for(multiplying.rows_times, capability, SIZE=1024, IN_PLACE=True)
+    compile_for(multiplying.entries_times, capability, SIZE=1024)
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]))

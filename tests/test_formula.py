@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import torch
 from fuzzing.formulas import ATTACKS, cases, check
-from hypothesis import given
+from hypothesis import given, settings
 from matplotlib import mathtext
 
 import selmatch as sm
@@ -343,6 +343,7 @@ def sums(draw):
 
 
 @given(sums())
+@settings(max_examples=settings.default.max_examples // 3)
 def test_sums_mean_the_same_lowered_or_not(text):
     try:
         curve = parse(text)
@@ -715,8 +716,8 @@ def test_nothing_is_executed(monkeypatch):
 
 
 def test_random_texts_give_a_curve_or_a_clear_error():
-    results = [check(text) for text in itertools.islice(cases(random.Random(0)), 600)]
-    assert 100 < sum(results) < 500
+    results = [check(text) for text in itertools.islice(cases(random.Random(0)), 250)]
+    assert 40 < sum(results) < 210
 
 
 # --------------------------------------------------------------------------------------------------------------- text

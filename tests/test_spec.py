@@ -20,7 +20,7 @@ import pytest
 import torch
 from fuzzing import driver
 from fuzzing import specs as fuzz
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import selmatch as sm
@@ -62,6 +62,7 @@ def test_round_trip_is_exact(saved):
 
 
 @given(seed=st.integers(0, 2**32))
+@settings(max_examples=settings.default.max_examples // 3)
 def test_round_trip_of_random_nested_objects(seed):
     saved = fuzz.anything(random.Random(seed))
     for format in ("toml", "json"):
@@ -776,7 +777,7 @@ def test_random_texts_are_loaded_or_refused_and_run_no_code():
     sys.addaudithook(_hear)
     cases = fuzz.cases(random.Random(20))
     found = {True: 0, False: 0}
-    for _ in range(1000):
+    for _ in range(400):  # make fuzz takes many more
         case = next(cases)
         _listening.on = True
         try:
@@ -784,8 +785,8 @@ def test_random_texts_are_loaded_or_refused_and_run_no_code():
         finally:
             _listening.on = False
     assert not _heard
-    assert found[True] > 50
-    assert found[False] > 500
+    assert found[True] > 20
+    assert found[False] > 200
 
 
 def test_the_fuzzer_notices_exceptions_slowness_and_code(monkeypatch):

@@ -168,8 +168,17 @@ TASKS = {
 }
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    ("task", "dtype"),
+    [
+        ("texts", torch.float64),
+        ("classes", torch.float32),
+        ("tokens", torch.float64),
+        pytest.param("texts", torch.float32, marks=pytest.mark.slow),
+        pytest.param("classes", torch.float64, marks=pytest.mark.slow),
+        pytest.param("tokens", torch.float32, marks=pytest.mark.slow),
+    ],
+)
 def test_accumulated_batches_give_the_update_of_one_large_batch(task, dtype, tmp_path):
     examples, collator, kind, loss, labels = TASKS[task]
     given = (examples(), collator, kind, compute_loss_func(loss), dtype)

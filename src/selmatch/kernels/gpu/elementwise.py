@@ -98,7 +98,7 @@ def scored(
                 HAS_MASK, SCALE_EACH, REDUCE, WITH_GRADIENT, PAIRED, False, TILE, VECTOR,
             )  # fmt: skip
     else:
-        for t in range(TILES):
+        for t in range(tl.cdiv(left, TILE)):
             total += tile(
                 S_HAT, S, GRADIENT, LOSS, SCALE, MASK, t * TILE, left, wanted, scale, c,
                 HAS_MASK, SCALE_EACH, REDUCE, WITH_GRADIENT, False, True, TILE, VECTOR,

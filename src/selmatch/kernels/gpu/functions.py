@@ -87,16 +87,14 @@ def phi_series(u):
 
 @triton.jit
 def overflowing(value, u):
-    """A value, or infinity where numbers too large have made it NaN: 0 without a move u."""
-    still = 0.0 * u
-    return tl.where(value == value, value, tl.where(u == 0.0, still, still + float("inf")))
+    """A value of a move u, or infinity where numbers too large have made it NaN: the minimum ignores NaN."""
+    return tl.where(tl.abs(u) > 0.0, tl.minimum(value, float("inf")), 0.0 * u)
 
 
 @triton.jit
 def overflowing_move(value, u):
-    """A value, or infinity with the sign of the move u where numbers too large have made it NaN."""
-    limit = overflowing(value, u)
-    return tl.where(value == value, value, tl.where(u < 0.0, negative(limit), limit))
+    """A value with the sign of the move u, or infinity with this sign where numbers too large have made it NaN."""
+    return signed(overflowing(tl.abs(value), u), u)
 
 
 @triton.jit
