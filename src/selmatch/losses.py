@@ -91,8 +91,8 @@ class Loss:
             column against a row is an error. Scores outside the domain are an error in NumPy, and give NaN in PyTorch
             and JAX.
         where : boolean array, optional
-            Of the shape of the scores; for many classes also (B, T) or (B, T, 1), which mask whole rows of them. What
-            is False counts for nothing, whatever it holds.
+            Of the shape of the scores; for many classes also (B, T) or (B, T, 1), which mask whole rows of them.
+            False entries are ignored, even NaN.
         weights : array, optional
             Not negative, of the shape of the unreduced result.
         reduction : {"mean", "sum", "none"}
@@ -737,10 +737,10 @@ def _searched(curve: Curve) -> Certificate | None:
     if curve.increasing is False:
         remedy = scalar_loss_with(curve)
         remedy = f" As a scaling: {remedy}." if remedy else ""
-        raise ValueError(f"MatchingLoss: {curve!r} is not non-decreasing, so it is no link.{remedy}")
+        raise ValueError(f"MatchingLoss: {curve!r} decreases somewhere, so it cannot be a link.{remedy}")
     found = certify.convex(curve, usual_scores(curve), effort=quickly())
     if isinstance(found, certify.Refuted):
-        raise ValueError(f"MatchingLoss: {curve!r} must not decrease, got {found.witness}, so it is no link.")
+        raise ValueError(f"MatchingLoss: {curve!r} must not decrease, got {found.witness}, so it cannot be a link.")
     return found
 
 
