@@ -55,15 +55,17 @@ def test_losses_of_known_curves_are_proved_everywhere_and_unchecked_ones_have_no
 
 def test_an_explanation_tells_what_was_accepted_from_what_is_true_everywhere():
     text = str(sm.MatchingLoss(sm.parse(FALLS_FAR_OUT)).explain())
-    assert "Convex: Refuted: the loss is convex on (-inf, inf)" in text
-    assert "Accepted when it was made: Proved: the loss is convex on [-36, 36]" in text
+    assert "Convex: Refuted: the loss is convex in the predicted scores on (-inf, inf)" in text
+    assert "Accepted when it was made: Proved: the loss is convex in the predicted scores on [-36, 36]" in text
     assert "Accepted" not in str(sm.MatchingLoss(sm.Sinh()).explain())
 
 
 def test_the_command_line_tells_both():
     found = CliRunner().invoke(app, ["check", FALLS_FAR_OUT])
     assert found.exit_code == 1
-    assert "accepted all the same. Proved: the loss is convex on [-36, 36]" in " ".join(found.stdout.split())
+    assert "accepted all the same. Proved: the loss is convex in the predicted scores on [-36, 36]" in " ".join(
+        found.stdout.split()
+    )
     document = json.loads(CliRunner().invoke(app, ["check", FALLS_FAR_OUT, "--json"]).stdout)
     assert (document["verdict"], document["accepted"]["domain"]) == ("refuted", [-36.0, 36.0])
     explained = json.loads(CliRunner().invoke(app, ["explain", "z + tanh(20*(z - 0.3))", "--json"]).stdout)

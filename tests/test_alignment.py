@@ -657,7 +657,7 @@ ONES, NAN = np.ones(3), np.array([0.0, np.nan, 1.0])
         (lambda: PreferenceLoss(sm.Sigmoid(), 1.0, target=1.0), TypeError, "target_margin=1.0, target=1.0"),
         (lambda: PreferenceLoss(sm.Sigmoid, target=1.0), TypeError, r"Try Sigmoid\(\)"),
         (lambda: PreferenceLoss(sm.CompositeSoftmax(), 1.0), TypeError, "link must be a curve"),
-        (lambda: PreferenceLoss(sm.Cosh(), 1.0), ValueError, "is not non-decreasing"),
+        (lambda: PreferenceLoss(sm.Cosh(), 1.0), ValueError, "decreases somewhere"),
         (lambda: PreferenceLoss(sm.Sigmoid(), 1.0, conjugate=False), ValueError, "conjugate must be left out"),
         (lambda: PreferenceLoss(sm.Sigmoid(), target=1.0, one_sided=True), ValueError, "one_sided must go with"),
         (lambda: PreferenceLoss(sm.Log(), -1.0), ValueError, "target_margin must lie inside"),

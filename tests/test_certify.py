@@ -713,6 +713,17 @@ def test_a_module_brings_what_becomes_of_its_logits():
     assert isinstance(certify.convex(sm.torch.MatchingLoss(potential, canonicalise=True)), Refuted)
 
 
+def test_a_certificate_says_in_what_a_loss_is_convex():
+    softmax, curved = sm.CompositeSoftmax(), sm.CompositeSoftmax(sm.Cosh(), check=False)
+    potentials = (sm.Exp(), sm.Cosh(), sm.parse("z + tanh(z)"), sm.PerLabel({0: sm.Exp()}), sm.Separable(sm.Exp()))
+    for potential in (*potentials, softmax, curved):
+        assert certify.convex(potential, (-2, 2)).statement == "the loss is convex in the predicted scores", potential
+    for how in ("log_probabilities", "teacher_maximum"):
+        assert certify.convex(softmax, canonicalise=how).statement.startswith(
+            "the loss is convex in the student's logits"
+        )
+
+
 def test_what_logits_cannot_be_asked_of():
     with pytest.raises(TypeError, match=r"certify.convex: canonicalise must be None for a loss of single scores"):
         certify.convex(sm.Exp(), canonicalise="log_probabilities")

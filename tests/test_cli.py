@@ -236,10 +236,10 @@ def test_completion_script(monkeypatch):
 @pytest.mark.parametrize(
     ("words", "code", "start"),
     [
-        (["z + tanh(z)"], 0, "Proved: the loss is convex on (-inf, inf)"),
+        (["z + tanh(z)"], 0, "Proved: the loss is convex in the predicted scores on (-inf, inf)"),
         (["cosh(z)"], 1, "Refuted: "),
-        (["cosh(z)", "--domain", "0", "4"], 0, "Proved: the loss is convex on [0, 4]"),
-        (["--domain", "-4", "-1", "--", "-z"], 1, "Refuted: the loss is convex on [-4, -1]"),
+        (["cosh(z)", "--domain", "0", "4"], 0, "Proved: the loss is convex in the predicted scores on [0, 4]"),
+        (["--domain", "-4", "-1", "--", "-z"], 1, "Refuted: the loss is convex in the predicted scores on [-4, -1]"),
         (["cosh(z)", "--scaling", "--gamma", "1.3"], 0, "Proved: "),
         (["cosh(z)", "--scaling", "--gamma", "1.4"], 1, "Refuted: "),
         (["cosh(z)", "--classes"], 1, "Refuted: "),
@@ -253,7 +253,9 @@ def test_check_has_an_exit_code_for_each_verdict(words, code, start):
 
 
 def test_check_undecided(monkeypatch):
-    undecided = sm.certify.Undecided("the loss is convex", sm.Interval(0, 1), "by search", remains="much")
+    undecided = sm.certify.Undecided(
+        "the loss is convex in the predicted scores", sm.Interval(0, 1), "by search", remains="much"
+    )
     monkeypatch.setattr("selmatch.certify.convex", lambda *_, **options: undecided)
     found = invoke("check", "z", "--json")
     assert found.exit_code == 3

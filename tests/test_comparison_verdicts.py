@@ -96,7 +96,7 @@ def test_it_helps(helped):
     said = " ".join(found.sentences)
     assert "the best of the others on the validation rows, in 5 of 5 splits" in said
     assert found.sentences[-1].startswith("Next: use it.")
-    assert "It is little" not in found.sentences[-1]
+    assert "gain is small" not in found.sentences[-1]
 
 
 def test_it_does_not_help():
@@ -631,4 +631,4 @@ def test_a_small_gain_is_called_small(helped):
     scores = helped.scores | {"reweighted": helped.scores["reweighted"] | {"loss": small}}
     judged = verdict(helped.contenders, helped.measures, scores, helped.question, DATA)
     assert judged.kind == "helps"
-    assert "little, though: who has re-weighted squared error already" in judged.sentences[-1]
+    assert "gain is small: if you already use re-weighted squared error" in judged.sentences[-1]

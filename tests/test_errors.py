@@ -266,22 +266,22 @@ sm.MatchingLoss(sinh)
 sm.MatchingLoss("sinh")
     TypeError: MatchingLoss: the potential must be a curve or a vector potential, got 'sinh'.
 sm.MatchingLoss(sm.Cosh())
-    ValueError: MatchingLoss: Cosh() is not non-decreasing, so it is no link. As a scaling: CompositeSigmoid(Cosh(),
-    gamma=0.7).
+    ValueError: MatchingLoss: Cosh() decreases somewhere, so it cannot be a link. As a scaling:
+    CompositeSigmoid(Cosh(), gamma=0.7).
 sm.MatchingLoss(sm.Cosh().affine(alpha=2.0, beta=1.0))
-    ValueError: MatchingLoss: Cosh().affine(alpha=2.0, beta=1.0) is not non-decreasing, so it is no link. As a
+    ValueError: MatchingLoss: Cosh().affine(alpha=2.0, beta=1.0) decreases somewhere, so it cannot be a link. As a
     scaling: CompositeSigmoid(Cosh().affine(alpha=2.0, beta=1.0), gamma=0.4).
 sm.MatchingLoss(sm.AbsPower(d=2.0, c=1.0))
-    ValueError: MatchingLoss: AbsPower(d=2.0, c=1.0) is not non-decreasing, so it is no link. As a scaling:
+    ValueError: MatchingLoss: AbsPower(d=2.0, c=1.0) decreases somewhere, so it cannot be a link. As a scaling:
     CompositeSigmoid(AbsPower(d=2.0, c=1.0), gamma=0.5).
 sm.MatchingLoss(sm.Separable(sm.Cosh()))
-    ValueError: MatchingLoss: Cosh() is not non-decreasing, so it is no link. As a scaling: CompositeSigmoid(Cosh(),
-    gamma=0.7).
+    ValueError: MatchingLoss: Cosh() decreases somewhere, so it cannot be a link. As a scaling:
+    CompositeSigmoid(Cosh(), gamma=0.7).
 sm.MatchingLoss(sm.PerLabel({0: sm.Cosh()}))
-    ValueError: MatchingLoss: Cosh() is not non-decreasing, so it is no link. As a scaling: CompositeSigmoid(Cosh(),
-    gamma=0.7).
+    ValueError: MatchingLoss: Cosh() decreases somewhere, so it cannot be a link. As a scaling:
+    CompositeSigmoid(Cosh(), gamma=0.7).
 sm.MatchingLoss(sm.FromLink(lambda z: -z))
-    ValueError: MatchingLoss: FromLink(...) must not decrease, got h(-4) = 4 > h(-3) = 3, so it is no link.
+    ValueError: MatchingLoss: FromLink(...) must not decrease, got h(-4) = 4 > h(-3) = 3, so it cannot be a link.
 sm.CompositeSoftmax(sm.Sinh(), gamma=0.0)
     ValueError: CompositeSoftmax: gamma must be > 0, got 0.0.
 sm.CompositeSigmoid(sm.Sinh(), gamma=-1)

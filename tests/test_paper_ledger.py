@@ -241,7 +241,12 @@ def test_every_verdict_of_the_errata_page_quotes_the_paper():
     closer = [part for part in re.split(r"^##", text, flags=re.MULTILINE) if part.startswith("# C")]
     assert len(closer) == len(ERRATA) + 5
     for part in closer:
-        assert re.search(r"^\*The paper\*", part, flags=re.MULTILINE), part[:40]
+        paper = re.search(r"^\*The paper\*.*?\n\n", part, flags=re.MULTILINE | re.DOTALL)
+        assert paper, part[:40]
+        assert '"' in paper[0], part[:40]
+    for entry in ledger.claims():
+        if entry.verdict in (CONDITION, REMARK, WORDING):
+            assert re.search(r'"[^"]+"', entry.claim), entry.id
 
 
 def test_the_errata_page_lists_what_the_ledger_says():

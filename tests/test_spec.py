@@ -501,7 +501,7 @@ selmatch = 1
 |[loss]
 potential = "Cosh"
 type = "MatchingLoss"
-    line 2, column 1: loss: MatchingLoss: Cosh() is not non-decreasing, so it is no link. As a scaling: CompositeSigmoid(Cosh(), gamma=0.7).
+    line 2, column 1: loss: MatchingLoss: Cosh() decreases somewhere, so it cannot be a link. As a scaling: CompositeSigmoid(Cosh(), gamma=0.7).
 ----
 selmatch = 1
 [curve]

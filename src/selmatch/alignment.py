@@ -529,7 +529,7 @@ def log_ratio_margins(
     lengths : pair of arrays, optional
         Numbers of tokens of the chosen and the rejected answers: log-ratios are then means over tokens.
     where : boolean array, optional
-        Pairs that are False have the margin 0, and no gradient, whatever they hold.
+        Pairs that are False have the margin 0 and no gradient, even where they hold NaN.
 
     Returns
     -------

@@ -9,9 +9,9 @@ Examples
 --------
 >>> import selmatch as sm
 >>> print(sm.certify.convex(sm.Sinh() + 0.5 * sm.Sigmoid()))
-Proved: the loss is convex on (-inf, inf) (a sum of curves that never decrease: Sinh, Sigmoid).
+Proved: the loss is convex in the predicted scores on (-inf, inf) (a sum of curves that never decrease: Sinh, Sigmoid).
 >>> print(sm.certify.convex(sm.CompositeSoftmax(sm.Cosh(), check=False)))
-Refuted: the loss is convex on (-inf, inf) (L(s_hat = (-2, -2), s = (-1, -1)) = -0.908579 < 0...
+Refuted: the loss is convex in the predicted scores on (-inf, inf) (L(s_hat = (-2, -2), s = (-1, -1)) = -0.908579 < 0...
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def convex(
     Proved
     Refuted
     """
-    who, statement = "certify.convex", "the loss is convex"
+    who, statement = "certify.convex", "the loss is convex in the predicted scores"
     if hasattr(loss, "canonicalise"):
         canonicalise = canonicalise or ("log_probabilities" if loss.canonicalise else None)
         loss = loss.loss

@@ -81,8 +81,8 @@ def distillation_loss(
     temperature : float
         Divides both logits, > 0. The loss is not multiplied by its square.
     where : boolean array, optional
-        Of the shape of the rows (tokens), with or without an axis of length 1 for the classes; what is False counts for
-        nothing, whatever it holds.
+        Of the shape of the rows (tokens), with or without an axis of length 1 for the classes. False entries are
+        ignored, even NaN.
     weights : array, optional
         Weights of the rows, not negative.
     reduction : {"mean", "sum", "none"}

@@ -61,7 +61,7 @@ def matching_loss(
     axis : int
         Where the classes are, for losses of many classes.
     where : boolean array, optional
-        Of the shape of the predictions, or without the axis of the classes. What is False counts for nothing.
+        Of the shape of the predictions, or without the axis of the classes. False entries are ignored, even NaN.
     weights : array, optional
         Not negative, of the shape of the result before it is reduced.
     reduction : {"none", "mean", "sum"}

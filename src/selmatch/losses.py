@@ -91,8 +91,8 @@ class Loss:
             column against a row is an error. Scores outside the domain are an error in NumPy, and give NaN in PyTorch
             and JAX.
         where : boolean array, optional
-            Of the shape of the scores; for many classes also (B, T) or (B, T, 1), which mask whole rows of them. What
-            is False counts for nothing, whatever it holds.
+            Of the shape of the scores; for many classes also (B, T) or (B, T, 1), which mask whole rows of them.
+            False entries are ignored, even NaN.
         weights : array, optional
             Not negative, of the shape of the unreduced result.
         reduction : {"mean", "sum", "none"}
@@ -345,13 +345,13 @@ class MatchingLoss(Loss):
         return svg(self.potential, caption=repr(self))
 
     def with_scale(self, scale: str | None) -> MatchingLoss:
-        """The same loss with another word for what its scores are.
+        """The same loss, marked as a loss of scores or of logarithms of a target.
 
         Parameters
         ----------
         scale : {None, "log", "log1p"}
-            "log" or "log1p" for a loss that was designed on logarithms of the target; None for who takes the
-            logarithms himself.
+            "log" or "log1p" for a loss that was designed on logarithms of the target; None if you take the
+            logarithms yourself.
 
         Examples
         --------
@@ -369,9 +369,9 @@ class MatchingLoss(Loss):
     def certificate(self) -> Certificate | None:
         """Why the loss was accepted when it was made, and for which scores; None with ``check=False``.
 
-        A curve of which only the formula is known is looked at where its scores are typical, and four times as far to
-        each side. Beyond that nothing was claimed: ask :func:`selmatch.certify.convex` about your own scores. A class
-        that declares ``increasing = True`` is believed; the certificate then says what a quick look finds.
+        A curve of which only the formula is known is checked at its typical scores, and four times as far to each side.
+        Beyond that nothing is claimed: ask :func:`selmatch.certify.convex` about your own scores. A class that declares
+        ``increasing = True`` is accepted without a check; the certificate then says what a quick check finds.
 
         Examples
         --------
@@ -737,10 +737,10 @@ def _searched(curve: Curve) -> Certificate | None:
     if curve.increasing is False:
         remedy = scalar_loss_with(curve)
         remedy = f" As a scaling: {remedy}." if remedy else ""
-        raise ValueError(f"MatchingLoss: {curve!r} is not non-decreasing, so it is no link.{remedy}")
+        raise ValueError(f"MatchingLoss: {curve!r} decreases somewhere, so it cannot be a link.{remedy}")
     found = certify.convex(curve, usual_scores(curve), effort=quickly())
     if isinstance(found, certify.Refuted):
-        raise ValueError(f"MatchingLoss: {curve!r} must not decrease, got {found.witness}, so it is no link.")
+        raise ValueError(f"MatchingLoss: {curve!r} must not decrease, got {found.witness}, so it cannot be a link.")
     return found
 
 

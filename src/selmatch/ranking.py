@@ -76,8 +76,8 @@ class _Ranking:
         loss : MatchingLoss, potential or curve
             What a move of a score, of a difference of scores, or of a list costs.
         where : boolean array, optional
-            Of the shape of the scores; items that are False count for nothing, whatever they hold. Masks of shape (B,)
-            or (B, 1) leave out whole lists.
+            Of the shape of the scores; items that are False are ignored, even NaN. Masks of shape (B,) or (B, 1) leave
+            out whole lists.
         segments : array of integers, Offsets or Sizes, optional
             The list of each flat item: ids in any order (results are in the order of the sorted ids), or the lists'
             borders or sizes. Traced ids (``jax.jit``, ``torch.compile``) count as many lists as items: those behind

@@ -95,7 +95,7 @@ def _warn_of_logarithms(who: str, name: str, targets: np.ndarray, loss: Any, sca
     wish = getattr(loss, "wish", None)
     if wish is not None and targets.size >= _MANY and targets.max() <= wish.highest < scale.undone(wish.median):
         warnings.warn(
-            f"{who}: {name} looks like logarithms already, which a loss of {scale.words} would take once more. "
+            f"{who}: {name} looks like logarithms already; a loss of {scale.words} would take them again. "
             "Give targets, or take loss.with_scale(None).",
             stacklevel=3,
         )
@@ -105,4 +105,4 @@ def require_scores(who: str, loss: Any, remedy: str) -> None:
     """Refuse a loss of logarithms where nobody would take them."""
     scale = scale_of(loss)
     if scale != UNCHANGED:
-        raise ValueError(f"{who}: loss must be one of scores as they are given, got a loss of {scale.words}. {remedy}")
+        raise ValueError(f"{who}: loss must take scores as they are, got a loss of {scale.words}. {remedy}")

@@ -350,7 +350,7 @@ def advice(case: Case, kind: str, rival: str | None, winner: str) -> str:
     if kind == "helps":
         share = case.scores[rival]["loss"].relative
         small = share is not None and share.value < LITTLE
-        but = f" It is little, though: who has {case.title(rival)} already may stay with it." if small else ""
+        but = f" The gain is small: if you already use {case.title(rival)}, you may stay with it." if small else ""
         return f"Next: use it. The program that trains it is at the end of the report, and in comparison.code.{but}"
     simplest, title = winner, case.title(winner)
     if case.conflicts(winner):

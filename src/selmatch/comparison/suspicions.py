@@ -84,8 +84,8 @@ def suspicions(
         )
     if unknown := [f"{name!r} ({number})" for name, column in numbers.items() if (number := _for_nothing(column))]:
         found.append(
-            f"Columns with a number as tables write what is not known: {_some(unknown)}. It counts as that "
-            "number; empty cells would be missing."
+            f"Columns with a number that may stand for unknown values: {_some(unknown)}. It counts as that "
+            "number; write empty cells where a value is missing."
         )
     return found
 

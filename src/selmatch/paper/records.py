@@ -84,7 +84,7 @@ class Claim:
     where : str
         The section, equation or figure of the paper, or "not in the paper".
     claim : str
-        The statement, in our words.
+        The statement; the paper's own words stand in quotation marks.
     verdict : {"holds", "holds under a condition", "holds with a remark", "wording", "repeated", "erratum"}
         What the check confirms: "wording" is a typo or a word that may mislead, "repeated" an erratum that another
         entry has already.

@@ -136,7 +136,7 @@ FIGURES = (
         "fig:multi_select_negexp",
         "The mirror image: curves of 0 and 3 mostly overlap. Last column, erratum: with q = cosh (alpha = 0.2, beta "
         "= 4.5, gamma = 1) each section looks convex, but the loss is not. In the bottom row, ours, all classes "
-        "move together: there the loss is that of Q = sinh alone, negative for every gamma (C56, C57, C103). Built "
+        "move together: there the loss is that of Q = sinh alone, negative for every gamma (C56, C103). Built "
         "with check=False.",
         low,
         errata=("C56", "C103"),
@@ -147,7 +147,7 @@ FIGURES = (
         "fig:multi_select_sinh",
         "Curves of -3 and 3 overlap for odd scalings. Last column, erratum: q = cosh (alpha = 0.3, beta = 2, gamma "
         "= 4) is not convex as a loss of several classes, although its sections look it: where all classes move "
-        "together (bottom row, ours) it is negative (C56, C57, C103). Built with check=False.",
+        "together (bottom row, ours) it is negative (C56, C103). Built with check=False.",
         high_norm,
         errata=("C56", "C103"),
     ),

@@ -169,7 +169,7 @@ def cross_entropy_of_many_classes():
 @claim(
     "C51",
     "Cross-entropy appendix",
-    "Cross-entropy with a nonlinear Q is no longer selective.",
+    '"Unless Q is linear, [...] a CE loss is no longer selective".',
     CONDITION,
     "It keeps the ranking part of the matching loss (the divergence of the probabilities) and loses the region part.",
 )

@@ -53,7 +53,8 @@ def weighting_by_predictions():
 @claim(
     "C121",
     "Underspecification appendix, rows 1 and 2",
-    "A right- (left-) shifted Sigmoid makes the model believe the feature of high (low) labels.",
+    'High score sensitivity: the model "ignores feature x_2 for high scores"; it is "opposite" for low score '
+    "sensitivity.",
     CONDITION,
     "alpha of about 1 or more.",
 )
@@ -74,7 +75,7 @@ def shifted_sigmoids_choose_a_feature():
 @claim(
     "C122",
     "Underspecification appendix, row 3",
-    "An unshifted Sigmoid merges the pairs of the majority side.",
+    'With an unshifted Sigmoid, the prediction of the larger side "merges pairs of equal low score labels".',
     CONDITION,
     "Relatively: the pairs of the majority differ less than the others, never by nothing, and low predictions are "
     "stretched.",
@@ -97,7 +98,7 @@ def the_majority_is_merged_relatively():
 @claim(
     "C123",
     "Underspecification appendix, row 4",
-    "More high examples give the opposite.",
+    'With "more high score examples, giving the opposite behavior", the pairs of high scores are merged.',
     CONDITION,
     "For the mirrored data (the paper does not give the data of this row): with the uninformative feature still in "
     "{1, 3}, high pairs differ more than low ones.",
@@ -122,7 +123,7 @@ def the_opposite_needs_mirrored_data():
 @claim(
     "C124",
     "Underspecification appendix",
-    'High "label values x" run from 6 to 10.',
+    '"High label values x in {6, ..., 10} match the value of x_1".',
     WORDING,
     "The labels are s: high labels s in {6, ..., 10} equal the feature x_1.",
 )
@@ -210,7 +211,7 @@ def shifts_change_steepness():
 @claim(
     "C128",
     "Stochasticity appendix",
-    "alpha is called a temperature.",
+    'alpha is called "scaling factor (or temperature)".',
     CONDITION,
     "It is an inverse temperature: a large alpha picks the maximum, a small one the mean.",
 )

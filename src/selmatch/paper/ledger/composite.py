@@ -73,7 +73,7 @@ def link_is_q_times_p():
 @claim(
     "C31",
     "Section 3, eq:scoring_scaling_solution",
-    "An additive constant in Q has no effect on the link.",
+    'The constant c in log f = Q + c "gives flexibility to normalize f for stability with no effect on the link".',
     REMARK,
     "The sentence speaks of the Softmax, where it is true for every gamma. The composite Sigmoid, which comes next, "
     "does change, because its other class stays at 0.",
@@ -102,7 +102,7 @@ def constant_of_q_matters_for_one_class():
 @claim(
     "C32",
     "Section 3, after theorem:scaling",
-    "The scaling q defines the selective loss uniquely.",
+    'The scaling q "can determine loss sensitivity, uniquely defining a selective loss".',
     CONDITION,
     "For many classes. For one class the constant of Q must be fixed as well.",
 )
@@ -186,7 +186,7 @@ def softmax_is_a_maximiser():
 @claim(
     "C36",
     "Composite appendix; standard Softmax appendix",
-    "The reduced Softmax, which is the Sigmoid for two classes, fixes a score at 1.",
+    '"A reduced version fixes a score at 1 (Sigmoid for K = 2)".',
     WORDING,
     "It fixes a score at 0; what equals 1 is the exponential of that score.",
 )
@@ -276,7 +276,8 @@ def sigmoid_scaling_is_a_shifted_sigmoid():
 @claim(
     "C41",
     "Section 5; standard Softmax appendix",
-    "Beyond two classes, reducing a Softmax does not gain as much flexibility as the Sigmoid has.",
+    'The Sigmoid has three sensitivity types; "with K > 2, reducing Softmax is not sufficient to gain as much '
+    'flexibility".',
     REMARK,
     "Right: whatever score is fixed, it looks at high scores or at none in particular. That one kind is worth having: "
     "the right-shifted Sigmoid scaling, which the paper recommends for high scores, is exactly a reduced Softmax whose "

@@ -126,7 +126,7 @@ def coordinates_stay_convex(gamma: float, classes: int, reach: float) -> bool:
 @claim(
     "C57",
     "Extensions appendix, introduction",
-    "For many classes, decreasing gamma can also ensure Delta_k >= 0 on S.",
+    'For many classes, "decreasing gamma [...] can also ensure h\'(z) >= 0 for z in S".',
     CONDITION,
     "It can, on a bounded S, within a window of gammas that is open neither to 0 nor to infinity: for q = cosh it "
     "closes as S grows, later for more classes. And it makes the loss convex along each score, not jointly (C56).",

@@ -128,7 +128,7 @@ def f_must_be_convex():
 @claim(
     "C110",
     f"{APPENDIX}, introduction",
-    "For one class, decreasing gamma can ensure h' >= 0 on S.",
+    'For one class, "decreasing gamma [...] can also ensure h\'(z) >= 0 for z in S".',
     CONDITION,
     "It can, not always. Where q' < 0: with Q <= 0 and q not 0 every small enough gamma helps; with Q > 0 only the "
     "gammas of a window with two ends, if there is one; with q = 0 none. For many classes: C57.",
@@ -329,7 +329,7 @@ def densities_fall():
 @claim(
     "C118",
     f"{APPENDIX}, invalid score-transforms",
-    "Q = sigma(z) has q = alpha sigma(z) (1 - sigma(z)).",
+    'For f = exp(sigma), "Q(z) = sigma(z) and q(z) = d sigma(z)/dz = alpha sigma(z) (1 - sigma(z))".',
     WORDING,
     "The factor alpha belongs to Q = sigma(alpha z).",
 )

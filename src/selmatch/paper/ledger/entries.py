@@ -25,7 +25,7 @@ def claim(id: str, where: str, says: str, verdict: str = HOLDS, condition: str =
     where : str
         Place in the paper.
     says : str
-        The statement, in our words.
+        The statement. The paper's own words stand in quotation marks, with its formulas written as plain text.
     verdict : {"holds", "holds under a condition", "holds with a remark", "wording", "repeated", "erratum"}
         What the check confirms.
     condition : str

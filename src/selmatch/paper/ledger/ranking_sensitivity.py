@@ -99,7 +99,7 @@ def shifts_change_the_shares():
 @claim(
     "C68",
     "Section 5, ranking sensitivity; tab:mc_requirements",
-    "Decomposed losses cannot support ranking sensitivity, which is constellation shift invariant.",
+    '"Decomposed losses, however, cannot support ranking sensitivity", which gives "constellation shift invariance".',
     CONDITION,
     "Invariant means the same as in C67. Of decomposed losses only squared error is, and it ranks nothing. Up to a "
     "common factor, those with an exponential or anti-exponential link are too, and no others.",

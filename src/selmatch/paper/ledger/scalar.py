@@ -48,7 +48,7 @@ def area_is_the_bregman_divergence():
 @claim(
     "C02",
     "Section 2, after eq:matching_loss_def",
-    "A non-decreasing link makes the loss convex.",
+    '"A monotonic non-decreasing h(z) gives convex H(z) and loss".',
     CONDITION,
     "Convex in the predicted score; not in the observed score, and not in both together.",
 )
@@ -149,7 +149,7 @@ def two_normalisations():
 @claim(
     "C08",
     "Section 2, sensitivity",
-    "The loss of a small move d is h'(s) d^2 / 2.",
+    'For s_hat = s + delta with delta -> 0, the loss divided by delta^2 tends to "0.5 h\'(s)".',
     CONDITION,
     "The link is differentiable at s: at a kink the two sides differ.",
 )
@@ -198,9 +198,10 @@ def not_always_quadratic():
 @claim(
     "C10",
     "Section 2, theorem:bust",
-    "BUST is [h(w + d) - h(w)] / [h(S_M) - h(S_m)].",
+    'If "a continuously differentiable h(z) [has] a compact range [h(S_m), h(S_M)]", BUST is [h(w_u + d) - h(w_u)] '
+    "/ [h(S_M) - h(S_m)].",
     CONDITION,
-    "h(S_M) > h(S_m), and h is defined at w + d and a little beyond S; the model is a pure shift.",
+    "h(S_M) > h(S_m), and h is defined at w_u + d and a little beyond S; the model is a pure shift.",
 )
 def bust_is_the_quotient():
     link, domain = sm.Sigmoid().affine(beta=3.0), (-5.0, 5.0)
@@ -219,7 +220,7 @@ def bust_is_the_quotient():
 @claim(
     "C11",
     "Proof of theorem:bust",
-    "The numerator of BUST never exceeds its denominator.",
+    'In the setting of the theorem, "the numerator of BUST is always bounded by the denominator".',
     REMARK,
     "The theorem takes scores in S, where h has its compact range: then it is so. A bias d that leads out of S can "
     "exceed the denominator; the theorem still holds, since continuity of h is enough for its proof.",
@@ -258,7 +259,7 @@ def blust_is_a_density():
 @claim(
     "C13",
     "Section 2, theorem:bust",
-    "The link must have a compact range on S.",
+    'The theorem on BUST asks for "a compact range [h(S_m), h(S_M)]".',
     CONDITION,
     "For a continuous link on a compact S it always has; the hypothesis only excludes infinite values at an end.",
 )
@@ -288,7 +289,7 @@ def compact_range_is_automatic():
 @claim(
     "C14",
     "Section 2, LLUST remark",
-    "A multiplicative version of BLUST exists (no formula is given).",
+    '"Other sensitivity models can be applied, such as" LLUST, a multiplicative one (no formula is given).',
     CONDITION,
     "The balance carries a factor w; the limit is w h'(w) / integral of v^2 h'(v) over S.",
 )

@@ -30,7 +30,7 @@ from selmatch.paper.records import CONDITION, ERRATUM, REMARK
 @claim(
     "C101",
     "Text after tab:mc_requirements",
-    "For many classes, with gamma = 1, a vertical shift of the log-score-transform changes nothing.",
+    '"With gamma = 1, the log-score-transform is vertical shift invariant" (in a text on many classes).',
     REMARK,
     "True, and not only with gamma = 1: for the composite Softmax nothing changes with any gamma. For the composite "
     "Sigmoid, which the sentence is not about, something changes with every gamma (C31).",
@@ -120,7 +120,7 @@ def cosh_projections_deceive():
 @claim(
     "C104",
     "Scalar scaling appendix, fig:scalar_scale_examples",
-    "A linear q gives high-norm sensitivity for one class.",
+    'For one class, "high norm sensitivity can be obtained with a linear q(z)".',
     CONDITION,
     "Up to |z| of about 2; then the sensitivity falls again, to alpha^2.",
 )
@@ -140,7 +140,7 @@ def linear_scaling_saturates():
 @claim(
     "C105",
     "Scalar scaling appendix, fig:scalar_scale_examples",
-    "A cosh q gives high-norm sensitivity for one class.",
+    'For one class, "with q(z) ∝ cosh(x), it is also possible to obtain high norm sensitivity".',
     CONDITION,
     "Only with a tuned shift (as the paper says itself), inside a small part of the convex settings, and only on a "
     "range such as [-3, 3]: further left the slope falls to 0.",
@@ -184,9 +184,10 @@ def cosh_needs_a_tuned_shift():
 @claim(
     "C106",
     "Scalar scaling appendix, fig:scalar_scale_examples",
-    "A shape used as scaling behaves as when used as link.",
+    '"Generally, a functional form applied to a scaling function produces similar sensitivity profile to that '
+    'functional form applied as a link".',
     CONDITION,
-    "True for Sigmoid, tanh, sinh and exp; a linear q is not uniform (C104).",
+    "True for Sigmoid, tanh, sinh and exp; a linear q, as the paper notes, is not uniform (C104).",
 )
 def scaling_behaves_as_link():
     shapes = [sm.Sigmoid(), sm.Tanh(), sm.Sinh(), sm.Exp()]

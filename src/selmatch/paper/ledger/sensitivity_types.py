@@ -46,7 +46,8 @@ def unshifted_sigmoid():
 @claim(
     "C16",
     "Section 2, fig:selective_bin_loss_regions, second column",
-    "Right-shifted Sigmoid: high scores are punished more for over- than for underestimation.",
+    'A right-shifted Sigmoid has "steep losses on both sides of high observed scores, penalizing overestimation '
+    'higher than underestimation".',
     CONDITION,
     "Only for s below the shift beta: at s = beta it is symmetric, above it reverses.",
 )
@@ -138,7 +139,7 @@ def gradients_are_capped():
 @claim(
     "C21",
     "Section 2, norm sensitivity; tab:mc_requirements",
-    'Links "asymmetric" around the origin make pairwise losses indifferent to the order of a pair.',
+    '"Links, asymmetric around the origin, are robust to pair ordering".',
     WORDING,
     "What is meant is odd (antisymmetric), here, in the table and in the sentence about Huber: an odd link has that "
     "property, a merely asymmetric one has not.",
@@ -159,7 +160,7 @@ def odd_links_ignore_the_order():
 @claim(
     "C22",
     "Section 2, norm sensitivity",
-    "Shifting sinh favours one side and keeps the lowest sensitivity at low norms.",
+    'One side "can be enhanced over the other by shifting a sinh link, yet keeping lowest sensitivity for low norms".',
     CONDITION,
     "The lowest sensitivity moves with the shift: it sits at beta, not at 0.",
 )
@@ -253,7 +254,7 @@ def flat_regions_share_their_loss():
 @claim(
     "C27",
     "Section 2, prop:proper",
-    "The expected loss is least at h^-1(E h(S)).",
+    'For S ~ P the expected loss "is minimized at s_hat = h^-1{E h(S)}".',
     CONDITION,
     "Unique if h is continuous and strictly increasing and E h(S) is finite. With a flat piece there is a set of "
     "minimisers, over a jump the minimiser is the jump; for many classes E h(S) must lie in the image of the link.",

@@ -60,7 +60,7 @@ def norms_play_no_role():
 @claim(
     "C62",
     "Standard Softmax appendix",
-    "The generalised standard Softmax can only look at high scores.",
+    'With all generalisations, "the standard Softmax cannot have focus regions beyond high scores".',
     CONDITION,
     "alpha > 0. With alpha < 0 (Softmin) it is as convex, and looks at low scores.",
 )

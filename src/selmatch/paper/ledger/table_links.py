@@ -80,7 +80,7 @@ def sinh_shapes():
 @claim(
     "C85",
     TABLE,
-    "sinh shape: the logit on [0, 1].",
+    'sinh shape: "log(z/(1-z)); z in [0, 1]".',
     CONDITION,
     "Observed scores lie in the open interval, and the norm is the distance from 1/2.",
 )
@@ -98,7 +98,7 @@ def logit_looks_away_from_one_half():
 @claim(
     "C86",
     TABLE,
-    "Exponential shape: right-shifted Sigmoid, left-shifted sinh, -log(1 - z).",
+    'Exponential shape: "right-shifted Sigmoid; left-shifted sinh", and "-log(1-z), z in [0, 1]".',
     CONDITION,
     "z < beta, z > -beta, and z < 1 (infinite at 1).",
 )
@@ -117,7 +117,13 @@ def exponential_shapes():
     )
 
 
-@claim("C87", TABLE, "Exponential shape: z^d for z > 0.", CONDITION, "d > 1; with d < 1 it looks at low scores.")
+@claim(
+    "C87",
+    TABLE,
+    'Exponential shape: "polynomial z^d, z > 0".',
+    CONDITION,
+    "d > 1; with d < 1 it looks at low scores.",
+)
 def powers_above_one():
     z = np.array([0.1, 1.0, 5.0])
     square, root = sm.Power(2.0).slope(z), sm.Power(0.5).slope(z)
@@ -147,7 +153,7 @@ def anti_exponential_shapes():
 @claim(
     "C89",
     TABLE,
-    "Links on bounded domains (the table closes some intervals).",
+    'Links on bounded domains: for example "z in [0, 1]" for the logit, "z in (-1, 1)" for arcsin and arctanh.',
     CONDITION,
     "arcsin is finite everywhere. logit, arctanh, -log(1 - z) and log allow predictions at an infinite end, never "
     "labels; tan allows neither.",

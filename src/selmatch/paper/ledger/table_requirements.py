@@ -92,7 +92,7 @@ def satisfying_columns():
 @claim(
     "C92",
     TABLE,
-    "High norm, high score, low score: the decomposed sinh, exp and -exp(-z) fail.",
+    'High norm, high score, low score: "decomposed h(z_k) = sinh(z_k)", exp(z_k) and -exp(-z_k) fail.',
     CONDITION,
     "Fail at ranking. Their region sensitivity is exactly the wanted one; only the dependence on other classes is "
     "missing.",
@@ -155,7 +155,7 @@ def tanh_reverses():
 @claim(
     "C96",
     TABLE,
-    "Ranking: only losses with a composite Softmax.",
+    'Ranking: "losses with composite Softmax" satisfy it; "decomposed losses" and "other losses" fail.',
     CONDITION,
     "Ranking means that the sensitivity of a class depends on the other classes. Shift invariance is another matter "
     "(C67).",
@@ -176,9 +176,9 @@ def who_ranks():
 @claim(
     "C97",
     TABLE,
-    "Clipping: ReLU and SmeLU as Q; other scalings fail.",
+    'Clipping needs "q(z) = 0 for low scores": ReLU and SmeLU as Q have it, "other scalings" fail.',
     CONDITION,
-    "Any Q that is constant below a threshold works.",
+    "Any Q that is constant below a threshold meets the condition, and works.",
 )
 def who_clips():
     scalings = {"step": sm.Step(), "smelu": sm.SmeLU(1.0), "exponential": sm.Exp() + sm.Constant(-1.0)}

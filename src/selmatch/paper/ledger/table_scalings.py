@@ -70,7 +70,7 @@ def high_scores_by_a_right_shifted_sigmoid():
 @claim(
     "C78",
     TABLE,
-    "High scores: left-shifted sinh.",
+    'High scores, with beta > 0: "left shifted q(z) = sinh(z + beta)".',
     CONDITION,
     "The scores lie to the right of -beta; below it low scores gain sensitivity again.",
 )
@@ -100,7 +100,13 @@ def low_scores():
     )
 
 
-@claim("C80", TABLE, "Low scores: right-shifted sinh.", CONDITION, "The scores lie to the left of beta.")
+@claim(
+    "C80",
+    TABLE,
+    'Low scores, with beta > 0: "right shifted q(z) = sinh(z - beta)".',
+    CONDITION,
+    "The scores lie to the left of beta.",
+)
 def low_scores_by_a_right_shifted_sinh():
     row = deltas(scaled(sm.Sinh(), 0.5, 4.0))
     beyond = deltas(scaled(sm.Sinh(), 0.5, 2.0), at=(-3.0, 0.0, 9.0))
