@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from selmatch.boosting import native
-from selmatch.boosting.frames import Columns
+from selmatch.boosting.frames import NO_COLUMNS, Columns
 from selmatch.boosting.objective import METRIC, Objective
 from selmatch.boosting.rows import Rows, Start
 from selmatch.words import nearest
@@ -45,7 +45,7 @@ class Model:
     booster: Any
     best_iteration: int | None = None
     history: Mapping[str, list[float]] = field(default_factory=dict, repr=False)
-    _columns: Columns = field(default_factory=lambda: Columns((), {}), repr=False)
+    _columns: Columns = field(default=NO_COLUMNS, repr=False)
 
     def predict(self, X: Any) -> np.ndarray:
         """Scores of rows: with the start value, after the best round.
