@@ -72,6 +72,7 @@ class XGBoostObjective(LibraryObjective):
         """
         self._python_only("params(...)")
         if isinstance(data, xgboost.DMatrix):
+            self._require_alone(weights, groups)
             table = self._table(data)
             self.seen(table, self.prepare(*table))
         else:

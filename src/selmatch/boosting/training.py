@@ -157,6 +157,14 @@ class LibraryObjective(Objective):
         self._seen = [found, *self._seen[: _MOST - 1]]
         return found
 
+    def _require_alone(self, *columns: Any) -> None:
+        """Columns given beside a data set would not count: training uses those that it holds."""
+        if any(column is not None for column in columns):
+            raise ValueError(
+                f"{self._who}: weights and groups must be None beside a {self.data_set}, which trains with its own, "
+                f"got arrays. Put them into the {self.data_set}."
+            )
+
     def _require_weights(self, rows: Rows) -> None:
         """Weights of a data set, of which ``params(y)`` knew nothing, show in the first round: they move the start."""
         # other labels are a part, or those before were a sample: then only weights that were not given are an error
