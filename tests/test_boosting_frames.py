@@ -192,6 +192,29 @@ def test_columns_of_numbers_are_the_same_in_every_library(backend):
                 estimator.predict(frames[1][["flag", "a", "count"]])
 
 
+@pytest.mark.parametrize("name", ["lightgbm", "xgboost"])
+def test_names_that_a_booster_refuses_change_nothing(name):
+    frame = FRAMES["pandas"]
+    expected = fitted(name, frame).predict(frame)
+    for names in (["rent [EUR]", "a<b", "x,y", 'the "kind"'], [0, 1, 2, 3]):
+        renamed, polars = frame.set_axis(names, axis=1), FRAMES["polars Categorical"].clone()
+        polars.columns = list(map(str, names))
+        estimator = fitted(name, renamed)
+        np.testing.assert_array_equal(estimator.predict(renamed), expected)
+        if isinstance(names[0], str):
+            np.testing.assert_array_equal(estimator.predict(polars), expected)
+
+
+@pytest.mark.parametrize("name", ["hist_gradient_boosting", "ranker of lightgbm"])
+def test_models_that_know_nothing_of_columns_predict(name):
+    """Such were saved before columns were kept."""
+    X, y = np.column_stack([A, COUNT]), A + COUNT
+    estimator = (SelectiveRanker if "ranker" in name else SelectiveRegressor)(n_estimators=3).fit(X, y)
+    expected = estimator.predict(X)
+    del estimator._columns, estimator.model_._columns
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(estimator)).predict(X), expected)
+
+
 def test_a_linear_model_refuses_words():
     for frame in FRAMES.values():
         with pytest.raises(ValueError, match=r"got words in the columns of categories \['kind'\]\. Encode them"):

@@ -240,6 +240,15 @@ def test_a_linear_booster_learns_a_line_on_both_routes():
 
 
 @pytest.mark.parametrize("route", ["python", "native"])
+def test_a_linear_booster_has_one_target(route):
+    X, y = regression()
+    objective = boosting.xgboost(sm.Identity(), curvature="newton", route=route)
+    params = {"nthread": 1, "booster": "gblinear"}
+    with pytest.raises(ValueError, match=r"one for each row with booster='gblinear', got shape \(\d+, 2\)"):
+        objective.fit(X, np.column_stack([y + 5.0, y - 5.0]), rounds=1, params=params)
+
+
+@pytest.mark.parametrize("route", ["python", "native"])
 def test_random_forests_of_lightgbm_are_refused(route):
     X, y = regression()
     objective = boosting.lightgbm(sm.Identity(), curvature="newton", route=route)

@@ -222,3 +222,25 @@ def test_weights_of_lists_and_of_many_targets_are_noticed():
         train(params(objective, targets, weights), weights, labels=targets, features=X[:300])
         with pytest.raises(NOTICES, match=NOTICED):
             train(params(objective, targets), weights, labels=targets, features=X[:300])
+
+
+@pytest.mark.parametrize("booster", TRAIN)
+def test_weights_beside_a_data_set_are_refused(booster):
+    objective = getattr(boosting, booster)(sm.Sinh())
+    name = {"xgboost": "dtrain", "lightgbm": "dataset", "catboost": "pool"}[booster]
+    with pytest.raises(ValueError, match=f"must be None beside a {name}, .* Put them into the {name}"):
+        objective.params(data_set(booster, None), WEIGHTS["uniform"])
+
+
+def test_a_dataset_of_lightgbm_shows_its_labels_once_it_is_built(tmp_path):
+    objective, settings = boosting.lightgbm(sm.Sinh()), {"num_threads": 1, "verbosity": -1}
+    whole = lightgbm.Dataset(X, Y, weight=WEIGHTS["uniform"], free_raw_data=False, params=settings)
+    np.savetxt(tmp_path / "rows.csv", np.column_stack([Y, X]), delimiter=",")
+    part, file = whole.subset(range(500)), lightgbm.Dataset(tmp_path / "rows.csv", params=settings)
+    for dataset, labels, weights in ((part, Y[:500], WEIGHTS["uniform"][:500]), (file, Y, None)):
+        with pytest.raises(ValueError, match=r"dataset must hold its labels, got none: .* Call dataset\.construct\(\)"):
+            objective.params(dataset)
+        merged = objective.params(dataset.construct())
+        lightgbm.train({**settings, **merged}, dataset, 1)
+        expected = sm.Sinh().inverse(np.average(sm.Sinh()(labels), weights=weights))
+        assert objective.start.score == pytest.approx(expected, abs=1e-5)

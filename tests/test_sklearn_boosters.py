@@ -180,7 +180,7 @@ KNOWN = {
     "xgboost": {"max_depth": 3, "reg_lambda": 1.0, "colsample_bytree": 0.9, "min_split_loss": 0.1, "verbosity": 0,
                 "device": "cpu", "multi_strategy": "one_output_per_tree"},
     "catboost": {"max_depth": 3, "reg_lambda": 1.0, "colsample_bylevel": 0.9, "num_leaves": 8, "max_bin": 64,
-                 "grow_policy": "Lossguide", "dev_efb_max_buckets": 1024, "verbose": 0},
+                 "grow_policy": "Lossguide", "dev_efb_max_buckets": 1024, "verbose_eval": False},
 }  # fmt: skip
 
 

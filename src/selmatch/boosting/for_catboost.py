@@ -114,6 +114,7 @@ class CatBoostObjective(LibraryObjective):
         """
         self._python_only("params(...)")
         if isinstance(labels, catboost.Pool):
+            self._require_alone(weights)
             labels, weights = labels.get_label(), labels.get_weight()
         return self._hooks(self.prepare(labels, weights))
 
@@ -289,9 +290,9 @@ class CatBoostObjective(LibraryObjective):
 
 @functools.cache
 def _listed() -> frozenset[str]:
-    """The parameters of CatBoost's estimators, aliases included."""
+    """The parameters of CatBoost's estimators, aliases included; one of these no estimator lists."""
     makers = catboost.CatBoostRegressor, catboost.CatBoostClassifier, catboost.CatBoostRanker
-    return frozenset(name for maker in makers for name in inspect.signature(maker).parameters)
+    return frozenset(name for maker in makers for name in inspect.signature(maker).parameters) | {"verbose_eval"}
 
 
 class _FirstRound:

@@ -74,7 +74,13 @@ class LightGBMObjective(LibraryObjective):
         """
         self._python_only("params(...)")
         if isinstance(data, lightgbm.Dataset):
+            self._require_alone(weights, groups)
             data, weights, groups = self._table(data)
+            if data is None:
+                raise ValueError(
+                    f"{self._who}: the dataset must hold its labels, got none: read from a file, or a part of another "
+                    "one, it has them once it is built. Call dataset.construct() before."
+                )
         self.prepare(data, weights, groups)
         return {"objective": self, "metric": "None"}
 

@@ -72,6 +72,7 @@ class XGBoostObjective(LibraryObjective):
         """
         self._python_only("params(...)")
         if isinstance(data, xgboost.DMatrix):
+            self._require_alone(weights, groups)
             table = self._table(data)
             self.seen(table, self.prepare(*table))
         else:
@@ -138,6 +139,12 @@ class XGBoostObjective(LibraryObjective):
     # -------------------------------------------------------------------------------------------------------- training
 
     def _train(self, plan: Plan) -> Model:
+        if plan.rows.labels.ndim > 1 and plan.params.get("booster") == "gblinear":
+            raise ValueError(
+                f"{self._who}: the labels must be one for each row with booster='gblinear', got shape "
+                f"{plan.rows.labels.shape}: XGBoost starts all targets of a linear model at the start value of the "
+                "first. Train one model for each target, or use selmatch.sklearn.SelectiveLinearModel."
+            )
         if plan.early_stopping is not None and plan.params.get("booster") == "gblinear":
             raise ValueError(
                 f"{self._who}: early_stopping must be None with booster='gblinear', got {plan.early_stopping}: XGBoost "

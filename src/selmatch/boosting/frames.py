@@ -33,7 +33,7 @@ class Columns:
     def of(cls, X: Any) -> Columns:
         """The columns of a frame, or of anything else, which has none."""
         if not is_frame(X):
-            return cls((), {})
+            return NO_COLUMNS
         return cls(tuple(X.columns), {name: _categories(X[name]) for name in category_columns(X)})
 
     def require(self, who: str, X: Any) -> None:
@@ -65,6 +65,10 @@ class Columns:
             if odd:
                 raise ValueError(f"{who}: X must have the columns of training, got a frame that {what} {odd}.")
         return X[list(self.names)]
+
+
+#: those of arrays
+NO_COLUMNS = Columns((), {})
 
 
 def is_frame(X: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from selmatch.boosting import native
-from selmatch.boosting.frames import Columns
+from selmatch.boosting.frames import NO_COLUMNS, Columns
 from selmatch.boosting.objective import METRIC, Objective
 from selmatch.boosting.rows import Rows, Start
 from selmatch.words import nearest
@@ -45,7 +45,7 @@ class Model:
     booster: Any
     best_iteration: int | None = None
     history: Mapping[str, list[float]] = field(default_factory=dict, repr=False)
-    _columns: Columns = field(default_factory=lambda: Columns((), {}), repr=False)
+    _columns: Columns = field(default=NO_COLUMNS, repr=False)
 
     def predict(self, X: Any) -> np.ndarray:
         """Scores of rows: with the start value, after the best round.
@@ -156,6 +156,14 @@ class LibraryObjective(Objective):
         found = Seen(table, self.rows(*table) if rows is None else rows)
         self._seen = [found, *self._seen[: _MOST - 1]]
         return found
+
+    def _require_alone(self, *columns: Any) -> None:
+        """Columns given beside a data set would not count: training uses those that it holds."""
+        if any(column is not None for column in columns):
+            raise ValueError(
+                f"{self._who}: weights and groups must be None beside a {self.data_set}, which trains with its own, "
+                f"got arrays. Put them into the {self.data_set}."
+            )
 
     def _require_weights(self, rows: Rows) -> None:
         """Weights of a data set, of which ``params(y)`` knew nothing, show in the first round: they move the start."""

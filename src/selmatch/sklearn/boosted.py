@@ -11,7 +11,7 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from selmatch import boosting
-from selmatch.boosting.frames import Columns, category_columns, is_pandas
+from selmatch.boosting.frames import NO_COLUMNS, Columns, category_columns, is_pandas
 from selmatch.losses import MatchingLoss
 from selmatch.parameters import number
 from selmatch.sklearn.base import real_targets, whole
@@ -19,17 +19,18 @@ from selmatch.sklearn.features import as_boosters_know, nameable, named
 
 
 class _Backend(NamedTuple):
-    """What a booster calls its seed and its number of threads."""
+    """What a booster calls its seed and its number of threads, and whether it refuses some names of columns."""
 
     seed: str
     threads: str | None
+    particular: bool
 
 
 BACKENDS: dict[str, _Backend] = {
-    "hist_gradient_boosting": _Backend("random_state", None),
-    "lightgbm": _Backend("seed", "num_threads"),
-    "xgboost": _Backend("seed", "nthread"),
-    "catboost": _Backend("random_seed", "thread_count"),
+    "hist_gradient_boosting": _Backend("random_state", None, False),
+    "lightgbm": _Backend("seed", "num_threads", True),
+    "xgboost": _Backend("seed", "nthread", True),
+    "catboost": _Backend("random_seed", "thread_count", False),
 }
 
 #: parameters of the estimators, and what the boosters call them, aliases included
@@ -61,6 +62,9 @@ class Boosted:
     random_state: Any
     n_jobs: int | None
     loss_: MatchingLoss
+
+    #: of training; models that were saved before they were kept knew none
+    _columns: Columns = NO_COLUMNS
 
     #: names of the backends that this estimator can use
     _backends: tuple[str, ...] = tuple(BACKENDS)
@@ -95,7 +99,7 @@ class Boosted:
             checked, y = validate_data(self, X, y, reset=reset, y_numeric=True, multi_output=True, **options)  # type: ignore[arg-type]
         if reset:
             self._known_backend()
-            self._columns = Columns.of(X) if categories else Columns((), {})
+            self._columns = Columns.of(X) if categories else NO_COLUMNS
             arrayed = isinstance(checked, np.ndarray) and is_pandas(X)
             self._named = arrayed and nameable(getattr(self, "feature_names_in_", [""]))
         features = self._for_backend(checked)
@@ -105,7 +109,10 @@ class Boosted:
         who = type(self).__name__
         if self._named:
             return named(who, X, self.feature_names_in_)  # type: ignore[attr-defined]
-        return as_boosters_know(self._columns.align(who, X))
+        X = self._columns.align(who, X)
+        if self._known_backend().particular and not nameable([str(name) for name in self._columns.names]):
+            X = X.set_axis(range(X.shape[1]), axis=1)
+        return as_boosters_know(X)
 
     # -------------------------------------------------------------------------------------------------------- training
 
