@@ -47,6 +47,10 @@ def written_days(random):
     return days(random).strftime("%d/%m/%Y")
 
 
+def last_days(random):
+    return random.choice(["2024-01-31", "2024-02-29", "9999-12-31"], ROWS)
+
+
 def truth(random):
     return random.random(ROWS) < 0.5
 
@@ -88,8 +92,8 @@ def names(random):
 
 
 KINDS = (
-    numbers, with_missing, decimals, thousands, unknown, days, written_days, truth, truth_or_missing, shops, codes,
-    grades, lasted, months, constant, nothing, names,
+    numbers, with_missing, decimals, thousands, unknown, days, written_days, last_days, truth, truth_or_missing, shops,
+    codes, grades, lasted, months, constant, nothing, names,
 )  # fmt: skip
 
 

@@ -186,8 +186,8 @@ def _finite(name: str, values: np.ndarray) -> Column:
 
 
 def _days(column: pandas.Series) -> np.ndarray:
-    moments = pandas.to_datetime(column, utc=True)
-    since = (moments - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(days=1)
+    moments = pandas.to_datetime(column, utc=True).dt.as_unit("us")  # nanoseconds end in 2262, before 9999-12-31
+    since = (moments - pandas.Timestamp(0, tz="UTC").as_unit("us")) / pandas.Timedelta(days=1)
     return since.to_numpy(dtype=float, na_value=np.nan)
 
 
