@@ -114,6 +114,22 @@ def changed(frame):
     return frame.drop(columns="seconds").iloc[:, ::-1].assign(more=1.0)
 
 
+@pytest.mark.parametrize("separator", [",", ";"])
+@pytest.mark.parametrize(
+    "names", [("a\nb", "code"), ("a", "new\r\nco,de"), ("x", "x"), ('q"u,o;te', "5'\""), ("", " ")]
+)
+def test_text_stays_text_in_new_rows_whatever_columns_are_called(tmp_path, names, separator):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"p": numbers(random), "code": codes(random)}).set_axis(list(names), axis=1)
+    path = tmp_path / "codes.csv"
+    frame.assign(seconds=numbers(random)).to_csv(path, index=False, sep=separator)
+    rows, columns = learnt(path)
+    assert rows.kinds == ("number", "category")
+    alike = frame[frame.iloc[:, 1] == "01"]  # which would be a number in a file of its own
+    alike.to_csv(path, index=False, sep=separator)
+    assert columns.prepare(path).iloc[:, 1].tolist() == ["01"] * len(alike)
+
+
 def test_new_rows_have_the_features_of_the_comparison(tmp_path):
     for seed in range(2):
         random = np.random.default_rng(seed)
