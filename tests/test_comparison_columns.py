@@ -114,6 +114,15 @@ def changed(frame):
     return frame.drop(columns="seconds").iloc[:, ::-1].assign(more=1.0)
 
 
+@pytest.mark.parametrize("kind", [truth, truth_or_missing])
+def test_truth_values_may_be_ones_and_zeros_in_new_rows(kind):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"p": numbers(random), "open": kind(random), "seconds": numbers(random)})
+    rows, columns = learnt(frame)
+    new = frame.assign(open=frame["open"].astype(float))
+    pd.testing.assert_frame_equal(columns.prepare(new), rows.frame())
+
+
 @pytest.mark.parametrize("separator", [",", ";"])
 @pytest.mark.parametrize(
     "names", [("a\nb", "code"), ("a", "new\r\nco,de"), ("x", "x"), ('q"u,o;te', "5'\""), ("", " ")]

@@ -78,16 +78,16 @@ def notes_of(rows: Rows, splits: tuple[Split, ...]) -> list[str]:
     notes, units = [], "groups" if rows.cluster is None else "clusters"
     if late := sum(split.late for split in splits):
         notes.append(
-            f"{units.capitalize()} last longer than the blocks of time: {late:,} times a row was left out of training or validation, "
-            "since it happened after the next block had begun (summed over the splits)."
+            f"{units.capitalize()} last longer than the blocks of time: {late:,} times a row was left out of training "
+            "or validation, since it happened after the next block had begun (summed over the splits)."
         )
     if rows.units is not None and rows.split is not None:
         homes = np.concatenate([np.unique(rows.units[part]) for part in splits[0].parts])
         if crossing := int((np.bincount(homes) > 1).sum()):
             notes.append(
                 f"{WARNING}{crossing:,} of {len(np.unique(homes)):,} {units} have rows in several parts of the "
-                f"given split. What is learnt about one of them helps to predict the rest of it, so results look better "
-                f"than on new {units}; leave split out to keep {units} whole."
+                f"given split. What is learnt about one of them helps to predict the rest of it, so results look "
+                f"better than on new {units}; leave split out to keep {units} whole."
             )
     return notes
 
