@@ -532,17 +532,23 @@ def test_a_report_about_another_question_is_not_replaced(shop, tmp_path, monkeyp
     assert set(kept) == {"columns.json", "comparison.json", "loss.toml"}
     moved = shop.with_name("other.csv")
     moved.write_bytes(shop.read_bytes())
+    own = (*same, "--loss", spec)
+    assert run_compare(shop, tmp_path / "own", *own).exit_code == 0
     monkeypatch.setattr(sm, "compare", lambda *args, **options: pytest.fail("trained before it looked"))
+    ours = "where accuracy matters"
+    assert f"differs in {ours}. Choose" in " ".join(
+        run_compare(shop, tmp_path / "own", *own, "--top", "0.2").stderr.split()
+    )
     for other, part in (
-        (("--focus", "low"), "wish"), (("--strength", "4"), "wish"), (("--model", "lightgbm"), "model"),
+        (("--focus", "low"), ours), (("--strength", "4"), ours), (("--model", "lightgbm"), "model"),
         (("--scale", "log"), "scale"), (("--drop", "pages"), "drop"), (("--group", "pages"), "group"),
-        (("--cluster", "pages"), "cluster"), (("--loss", spec), "wish and another loss"),
+        (("--cluster", "pages"), "cluster"), (("--loss", spec), ours),
     ):  # fmt: skip
         found = run_compare(shop, out, *same, *other)
         assert found.exit_code == 2, other
-        assert f"[red]seconds of shop.csv, which has another {part}" in " ".join(found.stderr.split())
+        assert f"[red]seconds of shop.csv, which differs in {part}. Choose" in " ".join(found.stderr.split())
         assert "Choose another --out, or add --force to replace it." in " ".join(found.stderr.split())
-    assert "another data" in " ".join(run_compare(moved, out, *same).stderr.split())
+    assert "differs in data. Choose" in " ".join(run_compare(moved, out, *same).stderr.split())
     assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == kept
 
 

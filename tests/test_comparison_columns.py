@@ -47,6 +47,10 @@ def written_days(random):
     return days(random).strftime("%d/%m/%Y")
 
 
+def last_days(random):
+    return random.choice(["2024-01-31", "2024-02-29", "9999-12-31"], ROWS)
+
+
 def truth(random):
     return random.random(ROWS) < 0.5
 
@@ -88,8 +92,8 @@ def names(random):
 
 
 KINDS = (
-    numbers, with_missing, decimals, thousands, unknown, days, written_days, truth, truth_or_missing, shops, codes,
-    grades, lasted, months, constant, nothing, names,
+    numbers, with_missing, decimals, thousands, unknown, days, written_days, last_days, truth, truth_or_missing, shops,
+    codes, grades, lasted, months, constant, nothing, names,
 )  # fmt: skip
 
 
@@ -108,6 +112,31 @@ def learnt(data):
 def changed(frame):
     """The features in another order, with a new column, and without the target."""
     return frame.drop(columns="seconds").iloc[:, ::-1].assign(more=1.0)
+
+
+@pytest.mark.parametrize("kind", [truth, truth_or_missing])
+def test_truth_values_may_be_ones_and_zeros_in_new_rows(kind):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"p": numbers(random), "open": kind(random), "seconds": numbers(random)})
+    rows, columns = learnt(frame)
+    new = frame.assign(open=frame["open"].astype(float))
+    pd.testing.assert_frame_equal(columns.prepare(new), rows.frame())
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+@pytest.mark.parametrize(
+    "names", [("a\nb", "code"), ("a", "new\r\nco,de"), ("x", "x"), ('q"u,o;te', "5'\""), ("", " ")]
+)
+def test_text_stays_text_in_new_rows_whatever_columns_are_called(tmp_path, names, separator):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"p": numbers(random), "code": codes(random)}).set_axis(list(names), axis=1)
+    path = tmp_path / "codes.csv"
+    frame.assign(seconds=numbers(random)).to_csv(path, index=False, sep=separator)
+    rows, columns = learnt(path)
+    assert rows.kinds == ("number", "category")
+    alike = frame[frame.iloc[:, 1] == "01"]  # which would be a number in a file of its own
+    alike.to_csv(path, index=False, sep=separator)
+    assert columns.prepare(path).iloc[:, 1].tolist() == ["01"] * len(alike)
 
 
 def test_new_rows_have_the_features_of_the_comparison(tmp_path):

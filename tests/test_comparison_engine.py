@@ -155,6 +155,8 @@ def test_groups_that_cross_a_given_split_are_counted():
     rows, made = split_up(frame, target="relevance", group="query", split="part")
     (note,) = notes_of(rows, made)
     assert note.startswith("WARNING: 24 of 24 groups have rows in several parts")
+    (note,) = notes_of(*split_up(frame, target="relevance", cluster="query", split="part"))
+    assert note.startswith("WARNING: 24 of 24 clusters have rows in several parts")
     frame["part"] = np.where(pd.factorize(frame["query"])[0] < 18, "train", "test")
     rows, made = split_up(frame, target="relevance", group="query", split="part")
     assert notes_of(rows, made) == []

@@ -31,7 +31,7 @@ def ordinary(random: np.random.Generator, rows: int) -> pd.DataFrame:
             "temperature": random.integers(-12, 35, rows), "percent": random.integers(0, 101, rows),
             "area": np.rint(random.lognormal(7.0, 0.5, rows)), "cents": np.rint(100 * random.gamma(2.0, 500.0, rows)),
             "rare": (np.arange(rows) == y.argmax()), "town": random.choice(list("uvwxyz"), rows),
-            "grade": np.rint(2.0 + a + random.normal(size=rows)),
+            "grade": np.rint(2.0 + a + random.normal(size=rows)), "profit": random.normal(0.0, 3e4, rows).round(1),
             "predicts": np.log(y) + 0.05 * random.normal(size=rows), "y": y,
         }
     )  # fmt: skip
@@ -170,6 +170,8 @@ UNKNOWN = [
     {"percent": (-1, True), "temperature": (-99, True), "a": (-9999, True), "cents": (999, False)},
     {"percent": (-999, True), "temperature": (-1, False), "a": (99, True)},
     {"percent": (99, False), "temperature": (9999, True), "a": (-1, False), "sign": (99, True)},
+    {"percent": (999.9, True), "temperature": (-99.9, True), "a": (9.9, False), "profit": (-999, True)},
+    {"profit": (-99, False), "temperature": (-999.9, True)},
 ]
 
 

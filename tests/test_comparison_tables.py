@@ -258,6 +258,18 @@ def test_dates_become_numbers_that_grow_with_time():
         np.testing.assert_allclose(np.diff(column(rows, name)), 0.25)
 
 
+@pytest.mark.parametrize("far", ["9999-12-31", "0001-01-01"])  # as tables write "never" and "always"
+def test_dates_beyond_the_range_of_nanoseconds_are_dates(far):
+    days = np.where(np.arange(240) % 10, "2024-02-27", far)
+    stamps = days.astype("datetime64[s]")
+    frame = visits().assign(text=days, stamp=stamps, written=pd.Series(stamps).dt.strftime("%d.%m.%Y"))
+    rows = rows_of(frame.assign(month=pd.PeriodIndex(stamps, freq="D"), when=stamps), time="when")
+    wanted = stamps.astype(float) / 86_400.0
+    for name in ("text", "stamp", "written", "month"):
+        np.testing.assert_array_equal(column(rows, name), wanted)
+    np.testing.assert_array_equal(rows.time, wanted)
+
+
 def test_infinite_cells_are_missing_with_a_note():
     frame = visits()
     frame.loc[[2, 3], "interest"] = [np.inf, -np.inf]

@@ -1,5 +1,6 @@
 """Pictures know their numbers: what is drawn is read back from lines, bars and polygons."""
 
+import re
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import ScalarFormatter
 
 import selmatch as sm
@@ -460,6 +462,23 @@ def test_typical_observations():
     assert typical_observations(np.array([0.0, 1.0, 1.0])) == (0.0, 1.0)
     near = 1e6 + 1e-3 * scores
     assert len(typical_observations(near)) == 3
+
+
+@pytest.mark.parametrize("size", [1.0, 1e6])
+def test_names_and_marks_have_no_power_of_ten(size):
+    observed = size * np.array([0.5, 1.0, 3.0])
+    log = sm.MatchingLoss(sm.Exp().affine(beta=np.log(size))).with_scale("log")
+    ends = {"a": 9e3, "b": 1.0, "c": 1.0, "d": 1.0}
+    pictures = [
+        plots.losses(log, observed=observed, domain=(0.1 * size, 9.0 * size)),
+        plots.losses(sm.Exp().affine(alpha=1.0 / size), observed=observed),
+        plots.error_by_decile(np.repeat(observed, 20), {"a": np.repeat(observed, 20) + 1.0}, by="observation"),
+        plots.gains({name: Estimate(end, 0.0, 2.0 * end) for name, end in ends.items()}),
+    ]
+    for found in pictures:
+        found.figure.canvas.draw()
+        words = [text.get_text() for text in found.findobj(Text)]
+        assert not [word for word in words if re.search(r"\de[+-]?\d", word)], words
 
 
 @pytest.mark.parametrize("axis", ["x", "y"])

@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import re
 from collections.abc import Iterable
 from decimal import Decimal
 
@@ -42,6 +43,18 @@ def remedy(word: str, known: Iterable[str]) -> str:
         return "There is nothing to choose from."
     more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
     return f"Choose from: {', '.join(known[:MOST_NAMED])}{more}."
+
+
+def unbroken(words: str) -> str:
+    """Words in which no line can begin with the percent sign of a number.
+
+    Examples
+    --------
+    >>> from selmatch.words import unbroken
+    >>> unbroken("12 % less")
+    '12\xa0% less'
+    """
+    return re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", words)
 
 
 #: numbers from 10^-4 up to 10^9 are written without a power of ten

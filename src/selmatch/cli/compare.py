@@ -26,7 +26,9 @@ from selmatch.design import WORDS
 NUMBERS = "comparison.json"
 FILES = ("report.html", NUMBERS, "loss.toml", "columns.json")
 #: two reports that differ in one of these answer different questions; the others are the effort that was made
-SUBJECT = (*ROLES, "drop", "wish", "scale", "model")
+SUBJECT = (*ROLES, "drop", "wish", "share", "scale", "model")
+#: what the options call them
+OPTIONS = dict.fromkeys(("wish", "share", "loss"), MATTERS.lower())
 
 THREADS_HELP = (
     "Of everything that runs in parallel; by default 1 for small data, else one for each processor, at most 8."
@@ -180,11 +182,11 @@ def _require_same_question(out: Path, data: Path, said: Mapping[str, Any]) -> st
             f"can be read. {remedy}"
         ) from None
     now = _subject(data, said)
-    others = [part for part in {**now, **before} if now.get(part) != before.get(part)]
+    others = dict.fromkeys(OPTIONS.get(part, part) for part in {**now, **before} if now.get(part) != before.get(part))
     if others:
         raise FileExistsError(
             f"compare: --out must be free for this question, got {out} with a report about {earlier['target']} of "
-            f"{name}, which has another {' and another '.join(others)}. {remedy}"
+            f"{name}, which differs in {' and '.join(others)}. {remedy}"
         )
     return fingerprint
 

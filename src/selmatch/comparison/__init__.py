@@ -150,6 +150,9 @@ def compare(
 
 def question_of(said: Mapping[str, Any]) -> Question:
     """The question that the options of :func:`compare` ask, checked; all of them must be there."""
+    top = number("compare", "top", said["top"], above=0.0)
+    if top >= 1.0:
+        raise ValueError(f"compare: top must be < 1, a share of the rows, got {top:g}.")
     wish = _wish(*(said[name] for name in ("loss", "focus", "top", "strength", "between", "regions", "cap")))
     question = Question(
         target=str(said["target"]),
@@ -167,11 +170,10 @@ def question_of(said: Mapping[str, Any]) -> Question:
         threads=0 if said["threads"] is None else _whole("threads", said["threads"]),
         **{role: said[role] for role in ROLES if role != "target"},
         drop=_columns(said["drop"]),
+        share=None if said["loss"] is None else top,
     )
     if question.split is not None and question.time is not None:
         raise TypeError("compare: only one of split and time must be given, got both.")
-    if number("compare", "top", said["top"], above=0.0) >= 1.0:
-        raise ValueError(f"compare: top must be < 1, a share of the rows, got {said['top']:g}.")
     return question
 
 

@@ -186,8 +186,8 @@ def _finite(name: str, values: np.ndarray) -> Column:
 
 
 def _days(column: pandas.Series) -> np.ndarray:
-    moments = pandas.to_datetime(column, utc=True)
-    since = (moments - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(days=1)
+    moments = pandas.to_datetime(column, utc=True).dt.as_unit("us")  # nanoseconds end in 2262, before 9999-12-31
+    since = (moments - pandas.Timestamp(0, tz="UTC").as_unit("us")) / pandas.Timedelta(days=1)
     return since.to_numpy(dtype=float, na_value=np.nan)
 
 
@@ -355,9 +355,12 @@ def _read_again(known: Known, words: pandas.Series) -> np.ndarray:
 
 def _codes(known: Known, column: pandas.Series) -> np.ndarray:
     places = {word: float(code) for code, word in enumerate(known.categories or ())}
+    truth = not known.text and places.keys() <= {"False", "True"}
 
     def code(cell: object) -> float:
         found = places.get(str(cell), np.nan)
+        if truth and cell in (0, 1):  # as many databases write truth values
+            return places.get(str(bool(cell)), np.nan)
         if np.isnan(found) and isinstance(cell, float) and cell.is_integer():
             return places.get(str(int(cell)), np.nan)  # whole numbers beside missing cells have become real ones
         return found

@@ -48,6 +48,8 @@ class Question:
         Columns that are no features.
     cluster : str or None
         A column of larger groups, such as the person of a list: splits and resamples keep them whole.
+    share : float or None
+        The share of the rows that are in the region of a loss that was given, if it does not bring its own.
     """
 
     target: str
@@ -69,3 +71,4 @@ class Question:
     weights: str | None = None
     drop: tuple[str, ...] = ()
     cluster: str | None = None
+    share: float | None = None

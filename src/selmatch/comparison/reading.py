@@ -6,6 +6,7 @@ import bz2
 import csv
 import gzip
 import io
+import itertools
 import lzma
 import os
 import re
@@ -177,26 +178,31 @@ def _unreadable(path: Path, error: BaseException) -> ValueError:
 def _text(path: Path, separator: str | None, text: Collection[str]) -> tuple[pandas.DataFrame, list[str]]:
     header = _header(path)
     separator = separator or separator_of(header)
-    labels = next(csv.reader(io.StringIO(header), delimiter=separator))
+    labels = next(csv.reader(io.StringIO(header, newline=""), delimiter=separator))
     with warnings.catch_warnings():
         warnings.simplefilter("error", pandas.errors.ParserWarning)  # rows that are longer than the header
-        types: Any = dict.fromkeys((label for label in labels if label in text), str)
+        types: Any = dict.fromkeys((name for name in _unique(labels) if name in text), str)
         frame = pandas.read_csv(
             path, sep=separator, encoding="utf-8-sig", low_memory=False, index_col=False, dtype=types
         )
     found = [str(label) for label in frame.columns]
-    if len(labels) != len(found):  # a name goes on in the next line, which only the reader of the whole file knows
+    if len(labels) != len(found):  # names so strange that only the reader of the whole file knows them
         return frame, found
     return frame, [label or name for label, name in zip(labels, found, strict=True)]
 
 
+#: a header with an open quote goes on for so many lines at most
+_MOST_LINES = 100
+
+
 def _header(path: Path) -> str:
-    """The first line that is not empty."""
+    """The first line that is not empty, and those after it in which a quoted name goes on."""
     opened = _COMPRESSED.get(path.suffix.lower(), open)
-    with opened(path, "rt", encoding="utf-8-sig") as lines:
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
         for line in lines:
             if line.strip():
-                return line
+                more = itertools.accumulate(itertools.islice(lines, _MOST_LINES), initial=line)
+                return next((header for header in more if header.count('"') % 2 == 0), line)
     raise ValueError(f"{WHO}: {path.name} must have a line with names of columns, got an empty file.")
 
 

@@ -26,8 +26,8 @@ _log = logging.getLogger("selmatch.comparison")
 
 Progress = Callable[[int, int, str], Any]
 
-#: parts of a question that no fit depends on
-_NOT_ASKED_OF_FITS = ("losses", "settings", "resamples", "top")
+#: parts of a question that no fit depends on, or only by the region
+_NOT_ASKED_OF_FITS = ("losses", "settings", "resamples", "top", "share")
 
 
 @dataclass(frozen=True, eq=False)

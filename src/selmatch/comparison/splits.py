@@ -75,19 +75,19 @@ def splits_of(rows: Rows, question: Question) -> tuple[Split, ...]:
 
 def notes_of(rows: Rows, splits: tuple[Split, ...]) -> list[str]:
     """What to know about the splits, in sentences."""
-    notes = []
+    notes, units = [], "groups" if rows.cluster is None else "clusters"
     if late := sum(split.late for split in splits):
         notes.append(
-            f"Groups last longer than the blocks of time: {late:,} times a row was left out of training or validation, "
-            "since it happened after the next block had begun (summed over the splits)."
+            f"{units.capitalize()} last longer than the blocks of time: {late:,} times a row was left out of training "
+            "or validation, since it happened after the next block had begun (summed over the splits)."
         )
     if rows.units is not None and rows.split is not None:
         homes = np.concatenate([np.unique(rows.units[part]) for part in splits[0].parts])
         if crossing := int((np.bincount(homes) > 1).sum()):
             notes.append(
-                f"{WARNING}{crossing:,} of {len(np.unique(homes)):,} groups have rows in several parts of the given "
-                "split. What is learnt about a group helps to predict the rest of it, so results look better than on "
-                "new groups; leave split out to keep groups whole."
+                f"{WARNING}{crossing:,} of {len(np.unique(homes)):,} {units} have rows in several parts of the "
+                f"given split. What is learnt about one of them helps to predict the rest of it, so results look "
+                f"better than on new {units}; leave split out to keep {units} whole."
             )
     return notes
 

@@ -27,8 +27,10 @@ _FEW_REPEATED, _MANY_REPEATED = 0.001, 0.05
 _FEWEST_IDS = 20
 _NAMED_ID = re.compile(r"(?:^|[\W_])(?i:id|uuid|guid)$|[a-z]I[dD]$")
 #: a number for "not known" is made of nines, or is -1, and stands in so many cells at least
-_NINES = re.compile(r"-?9{2,}\Z")
+_NINES = re.compile(r"-?9{2,}(?:\.9+)?\Z")
 _FEWEST_CELLS, _FEWEST_MINUS_ONES, _SHARE_OF_MINUS_ONES = 2, 5, 0.01
+#: between other numbers these are told by how many times as often they occur as an ordinary one
+_NINES_AMONG_OTHERS, _TIMES_AS_OFTEN = (-999.0, -9999.0, -99999.0, -999999.0, -999.9, -9999.9), 5
 #: beside so many different values, itself included; -1 may be an honest number
 _FEWEST_VALUES, _FEWEST_BESIDE_MINUS_ONE = 3, 6
 
@@ -228,12 +230,15 @@ def _for_nothing(column: np.ndarray) -> str:
     for end, neighbour, others in ((0, 1, values[1:]), (-1, -2, values[:-1])):
         value, cells = float(values[end]), int(counts[end])
         gap, spread = abs(value - float(values[neighbour])), float(others[-1] - others[0])
-        told = f"{value:.0f} in {cells:,} cells"
+        told = f"{value:.10g} in {cells:,} cells"
         if value == -1.0 and others[0] >= 0.0 and (others == np.rint(others)).all():
             usual = cells >= max(_FEWEST_MINUS_ONES, _SHARE_OF_MINUS_ONES * len(column)) and cells > counts[neighbour]
             if usual and len(values) >= _FEWEST_BESIDE_MINUS_ONE:  # the tail of whole numbers becomes thinner
                 return f"{told}, beside whole numbers from 0 on"
-        elif value.is_integer() and _NINES.match(f"{value:.0f}") and cells >= _FEWEST_CELLS:
+        elif _NINES.match(f"{value:.10g}") and cells >= _FEWEST_CELLS:
             if gap > (0.1 if value < 0.0 <= others[0] else 0.5) * spread:
                 return f"{told}, far from all others"
+    fewest = max(_FEWEST_MINUS_ONES, _SHARE_OF_MINUS_ONES * len(column), _TIMES_AS_OFTEN * float(np.median(counts)))
+    for i in np.flatnonzero((counts >= fewest) & np.isin(values, _NINES_AMONG_OTHERS)):
+        return f"{values[i]:.10g} in {counts[i]:,} cells, far more often than others"
     return ""

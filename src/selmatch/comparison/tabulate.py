@@ -10,7 +10,7 @@ from statistics import median
 
 from selmatch.comparison.measures import INTERVALS, KINDS, cost_sentence
 from selmatch.comparison.result import Comparison, Contender, Estimate, Measure, Score
-from selmatch.words import readable
+from selmatch.words import readable, unbroken
 
 _WIDTH = 100
 #: where there is nothing to measure
@@ -184,7 +184,6 @@ def _line(entries: tuple[str, ...], widths: list[int]) -> str:
 
 def wrapped(words: str, bullet: str = "", width: int = _WIDTH) -> list[str]:
     """Lines of so many characters, of which none begins with a percent sign."""
-    words = words.replace(" %", "\N{NO-BREAK SPACE}%")
-    indent = " " * len(bullet)
+    words, indent = unbroken(words), " " * len(bullet)
     lines = textwrap.wrap(words, width, initial_indent=bullet, subsequent_indent=indent, break_on_hyphens=False)
     return [line.replace("\N{NO-BREAK SPACE}%", " %") for line in lines]

@@ -12,7 +12,7 @@ from selmatch.landmarks import telling_scores
 from selmatch.parameters import numbers
 from selmatch.plots.domains import curve_of, drawable, shown, traced
 from selmatch.plots.lines import PREDICTED, draw_marked
-from selmatch.plots.style import axes_of, ink, short_numbers
+from selmatch.plots.style import axes_of, in_formula, ink, short_numbers
 
 _OF = {
     "loss": (PREDICTED.replace("{s}", "{s}_k"), "loss"),
@@ -105,7 +105,7 @@ def projections(
             at,
             scores.tolist(),
             mark=mark,
-            **{"label": f"$s_{{{k + 1}}} = {s:g}$", "linewidth": widths[k], **dashes, **line},
+            **{"label": f"$s_{{{k + 1}}} = {in_formula(s)}$", "linewidth": widths[k], **dashes, **line},
         )
     xlabel, ylabel = _OF[of]
     ax.set(xlabel=xlabel, ylabel=ylabel, xlim=(low, high))

@@ -13,6 +13,7 @@ import numpy as np
 from selmatch.columns import finite_column
 from selmatch.plots.domains import FEW_VALUES
 from selmatch.plots.style import COLOURS, axes_of, cycle_style, ink, legend_below
+from selmatch.words import readable
 
 #: rows of a forest plot that reach further than so many times the nearest one, and further than so many times the
 #: middle one, are cut off at the edge: they would squeeze all others
@@ -203,7 +204,7 @@ def error_by_decile(
     else:
         ax.set_ylim(bottom=0.0)
     tenth = "decile" if bins == 10 else "part"
-    ax.set_xticks(range(1, parts + 1), [f"{value:g}" for value in np.unique(observed)] if by_value else None)
+    ax.set_xticks(range(1, parts + 1), [readable(value, 6) for value in np.unique(observed)] if by_value else None)
     ax.set(
         xlabel="observed score" if by_value else f"{tenth} of the {by}, low to high",
         ylabel="mean of predicted - observed" if measure == "bias" else "mean absolute error",
@@ -309,7 +310,7 @@ def _arrow(ax: Any, edge: float, row: int, inwards: float, colour: Any, value: f
     if inwards * value < inwards * edge:
         # above the interval, which may come from within
         place = {"xytext": (3.0 * inwards, 3.0), "textcoords": "offset points", "va": "bottom"}
-        ax.annotate(f"{value:.3g}", (edge, row), ha="left" if inwards > 0.0 else "right", color=colour, **place)
+        ax.annotate(readable(value, 3), (edge, row), ha="left" if inwards > 0.0 else "right", color=colour, **place)
 
 
 def _columns(who: str, observed: Any, predicted: Any) -> tuple[np.ndarray, np.ndarray]:

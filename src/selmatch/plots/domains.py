@@ -14,7 +14,9 @@ from selmatch.curve import REALS, Curve, Interval
 from selmatch.landmarks import telling_scores
 from selmatch.losses import Loss, MatchingLoss, PerLabel, loss_of, potential_of
 from selmatch.parameters import has_plain_numbers, pair
+from selmatch.plots.style import LARGE, short_number
 from selmatch.scales import UNCHANGED, Scale, scale_of, scores_of
+from selmatch.words import readable
 
 #: points of a line before it is refined
 SAMPLES = 241
@@ -99,7 +101,8 @@ def name_scores(ax: Any, loss: Any, words: str = "target") -> None:
     ticks = _round_targets(scale, *ax.get_xlim())
     ax.xaxis.set_major_locator(FixedLocator(scale(ticks).tolist()))
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda score, _: f"{float(scale.undone(score)):.4g}"))
+    short = short_number if ticks.max(initial=0.0) >= LARGE else readable
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda score, _: short(float(scale.undone(score)))))
     ax.set_xlabel(f"{words}, along {scale.words}")
 
 

@@ -26,7 +26,7 @@ from selmatch.plots.domains import (
     traced_slope,
     typical_scores,
 )
-from selmatch.plots.style import COLOURS, PRIME, axes_of, colour_of, ink, marker_of, short_numbers
+from selmatch.plots.style import COLOURS, PRIME, axes_of, colour_of, in_formula, ink, marker_of, short_numbers
 from selmatch.scales import UNCHANGED, scale_of, scores_of
 from selmatch.words import readable
 
@@ -219,7 +219,9 @@ def losses(
     ax = axes_of(ax)
     for s, target in zip(observed, named, strict=True):
         points = traced(lambda z, s=s: found(z, np.full_like(z, s), reduction="none"), low, high, through=(s,))
-        draw_marked(ax, points, s, float(found(s, s)), observed, **{"label": f"${name} = {target:g}$", **line})
+        draw_marked(
+            ax, points, s, float(found(s, s)), observed, **{"label": f"${name} = {in_formula(target)}$", **line}
+        )
     ax.set(xlabel=PREDICTED, ylabel="loss", xlim=(low, high))
     short_numbers(ax)
     name_scores(ax, found, "predicted target")

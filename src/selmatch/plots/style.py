@@ -11,6 +11,8 @@ import matplotlib
 from cycler import cycler
 from matplotlib.transforms import ScaledTranslation
 
+from selmatch.words import readable
+
 #: the palette of Okabe and Ito, which people with any colour vision can tell apart
 COLOURS = {
     "black": "#000000",
@@ -171,6 +173,18 @@ def _manner(score: float, among: Sequence[float]) -> tuple[str, str]:
 def ink() -> str:
     """The colour of text and axes that is in force."""
     return matplotlib.rcParams["axes.edgecolor"]
+
+
+def in_formula(value: float) -> str:
+    """A number for people inside a formula of Matplotlib, which would leave room behind commas."""
+    return readable(value, 6).replace(",", "{,}")
+
+
+def short_number(value: float) -> str:
+    """A number for people in little room: 20 k and 3 M."""
+    from matplotlib.ticker import EngFormatter
+
+    return EngFormatter(sep="\N{THIN SPACE}")(value) if abs(value) >= 1000.0 else readable(value)
 
 
 def short_numbers(ax: Any) -> None:

@@ -86,7 +86,7 @@ def design(comparison: Comparison) -> tuple[Picture, ...]:
         for line in ax.lines:
             line.set_clip_on(False)  # a mark at the edge, such as the highest grade, is seen whole
         for label in ax.get_legend().get_texts():
-            label.set_text(label.get_text().strip("$").replace("s =", "observed"))
+            label.set_text(label.get_text().strip("$").replace("s =", "observed").replace("{,}", ","))
 
     return (
         _picture(

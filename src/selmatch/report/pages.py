@@ -14,6 +14,7 @@ except ImportError as error:
 
 import selmatch
 from selmatch.report import palette
+from selmatch.words import unbroken
 
 __all__ = ["Markup", "environment", "page", "render", "stylesheet"]
 
@@ -61,6 +62,7 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["unbroken"] = unbroken
     made.globals.update(style=Markup(stylesheet()), version=selmatch.__version__)
     return made
 
