@@ -372,7 +372,27 @@ def measure(curve: Curve) -> Mesh:
                 return _measured(curve, numbers)
     except Exception:  # a user's formula may do anything
         pass
+    _require_a_formula(curve)
     return Mesh(_unmeasured(curve), (), True, None)
+
+
+def _require_a_formula(curve: Curve) -> None:
+    """Refuse functions of a single library, which have no slope: where neither NumPy nor PyTorch can compute it."""
+    scores = np.full(2, curve.domain.point())  # of a single one an if can decide
+    probes: list[Any] = [scores]
+    if "torch" in sys.modules:
+        from torch import as_tensor
+
+        probes.append(as_tensor(scores))
+    foreign: list[Exception] = []
+    for probe in probes:
+        try:
+            curve.slope(probe)
+        except Exception as error:
+            if functions.is_foreign(error):
+                foreign.append(error)
+    if len(foreign) == len(probes):
+        raise foreign[-1]
 
 
 def _unmeasured(curve: Curve) -> np.ndarray:
