@@ -90,8 +90,9 @@ def panel(
     rounding = _UNITS * precision(space, w) * (abs(here) + abs(there) + size + rounded)
     gap = abs(rise - climb)
     known = functions.isfinite(climb)
-    # where the curve is infinite, only what is negligible may be integrated without a check
-    missed = where(known, where(gap <= rounding, 0.0 * gap, gap), abs(w * ahead) + abs(w * behind))
+    # where the curve is infinite, only what is negligible may be integrated without a check; where it is NaN, nothing
+    unchecked = where(climb == climb, abs(w * ahead) + abs(w * behind), climb)
+    missed = where(known, where(gap <= rounding, 0.0 * gap, gap), unchecked)
     return Panel(where((gap <= rounding) | ~known, rise, climb), square * ahead, square * behind, missed)
 
 
@@ -486,8 +487,9 @@ def _halved(
         turn = np.abs(first.rise / (cut - a) - second.rise / (b - cut)) * size
         agrees = agreement(whole, halves, width, turn, np.abs(here) + np.abs(there) + rounded)
         tiny = (width <= 2.0**-46 * size) | (width <= floor)
-        known = np.isfinite(halves.rise + halves.ahead + halves.behind)
-        over = (agrees & known) | tiny | (~known & (width <= 2.0**-7 * size))
+        known = np.isfinite(halves.rise + halves.ahead + halves.behind + halves.missed)
+        lost = np.isnan(here) & np.isnan(at) & np.isnan(there)
+        over = (agrees & known) | tiny | lost | (~known & (width <= 2.0**-7 * size))
         kept = [a, b, *halves, agrees, tiny & known & ~agrees, known]
         done.append(tuple(part[over] for part in kept))
         count += int(over.sum())
