@@ -248,6 +248,32 @@ def test_what_cannot_be_known_is_said():
         assert math.isfinite(beyond(40.0, 30.0))
 
 
+@pytest.mark.parametrize(
+    ("formula", "s", "s_hat", "place"),
+    [
+        (lambda z: f.log1p(f.exp(z)), 800.0, 750.0, "inf at 800"),
+        (lambda z: f.log1p(f.exp(z)) / f.hypot1(f.log1p(f.exp(z))), 800.0, -1.0, "nan at 800"),
+        (lambda z: f.exp(z) + z, 715.0, 720.0, "inf at 715"),
+        (f.sqrt, 2.0, -1.0, "nan at -1"),
+    ],
+)
+def test_no_loss_is_made_of_values_that_are_none(formula, s, s_hat, place):
+    """Not 0 either, where both values overflow."""
+    loss = sm.MatchingLoss(sm.FromLink(formula), check=False)
+    with pytest.warns(RuntimeWarning, match=f"must have finite values at both scores, got {place}"):
+        assert np.isnan(loss.value_and_grad([s_hat, s_hat], [s, s], reduction="none")).all()
+    assert loss.value_and_grad(s, s) == (0.0, 0.0)
+    for array in (torch.tensor, jnp.asarray):
+        assert math.isnan(loss(array([s_hat]), array([s])))
+
+
+def test_values_that_are_none_on_the_way_are_noticed():
+    loss = sm.MatchingLoss(sm.FromLink(lambda z: z + f.where((z > 1.0) & (z < 1.5), f.log(z - 3.0), 0.0 * z)))
+    with pytest.warns(RuntimeWarning, match="the loss from 0 to 3 is not known"):
+        loss(3.0, 0.0)
+    assert torch.isnan(loss(torch.tensor([3.0]), torch.tensor([0.0])))
+
+
 class Bump(sm.Curve):
     """As in the README."""
 

@@ -216,12 +216,15 @@ def test_numbers_that_start_where_they_have_no_logarithm_are_refused():
 FOREIGN = [
     torch.nn.Tanh(),
     torch.tanh,
+    torch.nn.Linear(1, 1),
     pytest.param(jnp.tanh, marks=pytest.mark.slow),
     lambda z: z + torch.tanh(z),
     lambda z: z.exp(),
     lambda z: jnp.where(z > 0, z, 0.1 * z),
     lambda z: math.exp(z),
     lambda z: z if z > 0 else 0.1 * z,
+    lambda z: np.where(z > 0, z, 0.1 * z),
+    lambda z: np.clip(z, -1.0, 1.0),
 ]
 
 
@@ -232,12 +235,40 @@ def test_formulas_of_one_library_are_told_which_functions_to_use(function):
             return function(x)
 
     message = "made of selmatch.functions, .* Write selmatch.functions.tanh for torch.tanh"
-    for curve in (sm.FromLink(function), Own()):
-        for scores in (S, torch.tensor(S)):
-            with pytest.raises(TypeError, match=message):
-                curve.slope(scores)
+    for scores in (S, torch.tensor(S)):
         with pytest.raises(TypeError, match=message):
-            sm.torch.MatchingLoss(curve)(torch.tensor(S_HAT), torch.tensor(S))
+            Own().slope(scores)
+    makers = (
+        lambda: sm.FromLink(function),
+        lambda: sm.FromPrimitive(function),
+        lambda: sm.MatchingLoss(Own(), check=False),
+        lambda: sm.MatchingLoss(Own().affine(alpha=2.0)),
+        lambda: sm.MatchingLoss(sm.CompositeSoftmax(Own(), check=False)),
+        lambda: sm.torch.MatchingLoss(Own()),
+    )
+    for make in makers:
+        with pytest.raises(TypeError, match=message):
+            make()
+
+
+def test_formulas_with_tensors_and_slopes_of_one_library_are_accepted():
+    class OfTorch(sm.Curve):
+        increasing = True
+
+        def __call__(self, x):
+            return torch.tanh(x)
+
+        def slope(self, x):
+            return 1.0 - torch.square(torch.tanh(x))
+
+    number = torch.nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
+    prediction, score = torch.tensor([1.0], dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
+    known = sm.MatchingLoss(sm.FromLink(tanh))(prediction, score)
+    assert torch.allclose(sm.MatchingLoss(OfTorch())(prediction, score), known, rtol=1e-12)
+    loss = sm.MatchingLoss(sm.FromLink(lambda z: number * tanh(z)), check=False)(prediction, score)
+    loss.backward()
+    assert torch.allclose(loss.detach(), 2.0 * known)
+    assert torch.allclose(number.grad, known)
 
 
 def test_errors_of_a_formula_that_have_other_causes_stay_as_they_are():

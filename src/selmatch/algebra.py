@@ -716,8 +716,9 @@ class FromLink(Curve):
     Parameters
     ----------
     function : callable
-        The formula, written with :mod:`selmatch.functions`. Functions of a single library, such as ``torch.tanh``, do
-        not take the dual numbers from which the slope comes; NumPy's are translated.
+        The formula, written with :mod:`selmatch.functions`. Functions of a single library, such as ``torch.tanh`` or
+        ``numpy.where``, do not take the dual numbers from which the slope comes, and are an error. NumPy's elementary
+        functions are translated.
 
     Examples
     --------

@@ -137,6 +137,11 @@ def _common(*args: Array) -> type:
 _FORMULA = "selmatch: a formula must be made of selmatch.functions"
 
 
+def is_foreign(error: Exception) -> bool:
+    """Whether an error says that a formula uses functions of a single library."""
+    return str(error).startswith(_FORMULA)
+
+
 def apply_formula(function: Any, x: Array) -> Array:
     """A user's formula at x. Where it uses functions of a single library, the error names those that take any array."""
     try:
@@ -146,7 +151,7 @@ def apply_formula(function: Any, x: Array) -> Array:
             str(error),
             {type(x).__name__, type(getattr(x, "value", x)).__name__, "ambiguous", "Python scalars"},
         )
-        if what.startswith(_FORMULA) or not any(kind in what for kind in kinds):
+        if is_foreign(error) or not any(kind in what for kind in kinds):
             raise
         raise TypeError(
             f"{_FORMULA}, which take the arrays of every library and the dual numbers of its slope, got "

@@ -90,8 +90,9 @@ def panel(
     rounding = _UNITS * precision(space, w) * (abs(here) + abs(there) + size + rounded)
     gap = abs(rise - climb)
     known = functions.isfinite(climb)
-    # where the curve is infinite, only what is negligible may be integrated without a check
-    missed = where(known, where(gap <= rounding, 0.0 * gap, gap), abs(w * ahead) + abs(w * behind))
+    # where the curve is infinite, only what is negligible may be integrated without a check; where it is NaN, nothing
+    unchecked = where(climb == climb, abs(w * ahead) + abs(w * behind), climb)
+    missed = where(known, where(gap <= rounding, 0.0 * gap, gap), unchecked)
     return Panel(where((gap <= rounding) | ~known, rise, climb), square * ahead, square * behind, missed)
 
 
@@ -372,7 +373,27 @@ def measure(curve: Curve) -> Mesh:
                 return _measured(curve, numbers)
     except Exception:  # a user's formula may do anything
         pass
+    _require_a_formula(curve)
     return Mesh(_unmeasured(curve), (), True, None)
+
+
+def _require_a_formula(curve: Curve) -> None:
+    """Refuse functions of a single library, which have no slope: where neither NumPy nor PyTorch can compute it."""
+    scores = np.full(2, curve.domain.point())  # of a single one an if can decide
+    probes: list[Any] = [scores]
+    if "torch" in sys.modules:
+        from torch import as_tensor
+
+        probes.append(as_tensor(scores))
+    foreign: list[Exception] = []
+    for probe in probes:
+        try:
+            curve.slope(probe)
+        except Exception as error:
+            if functions.is_foreign(error):
+                foreign.append(error)
+    if len(foreign) == len(probes):
+        raise foreign[-1]
 
 
 def _unmeasured(curve: Curve) -> np.ndarray:
@@ -466,8 +487,9 @@ def _halved(
         turn = np.abs(first.rise / (cut - a) - second.rise / (b - cut)) * size
         agrees = agreement(whole, halves, width, turn, np.abs(here) + np.abs(there) + rounded)
         tiny = (width <= 2.0**-46 * size) | (width <= floor)
-        known = np.isfinite(halves.rise + halves.ahead + halves.behind)
-        over = (agrees & known) | tiny | (~known & (width <= 2.0**-7 * size))
+        known = np.isfinite(halves.rise + halves.ahead + halves.behind + halves.missed)
+        lost = np.isnan(here) & np.isnan(at) & np.isnan(there)
+        over = (agrees & known) | tiny | lost | (~known & (width <= 2.0**-7 * size))
         kept = [a, b, *halves, agrees, tiny & known & ~agrees, known]
         done.append(tuple(part[over] for part in kept))
         count += int(over.sum())

@@ -143,8 +143,19 @@ def _finished(curve: Curve, move: Move, x: Array, u: Array, xh: Array, space: An
         return where(right, move.loss, where((abs(move.gradient) == math.inf) & ~end, math.inf, math.nan + 0.0 * x))
     if right.all():
         return move.loss
-    doubtful = ~right & np.isfinite(x) & np.isfinite(xh)
-    loss = np.array(move.loss)
+    lost = ~right & np.isnan(move.gradient)
+    if lost.any():
+        ends = np.stack([x[lost], xh[lost]])
+        values = curve(ends)
+        place, value = ends[~np.isfinite(values)][0], values[~np.isfinite(values)][0]
+        warnings.warn(
+            f"{type(curve).__name__}: the formula must have finite values at both scores, got {value:g} at {place:g}; "
+            "the loss is NaN. Write it so that it does not overflow, as softplus(z) for log1p(exp(z)).",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    doubtful = ~right & ~lost & np.isfinite(x) & np.isfinite(xh)
+    loss = np.where(lost, math.nan, move.loss)
     loss[doubtful] = _looked_closer(curve, *(np.asarray(z, dtype=np.float64)[doubtful] for z in (x, u, xh)))
     return loss
 
@@ -181,6 +192,7 @@ def _move(curve: Curve, x: Array, u: Array, xh: Array) -> Move:
     rounding = 64.0 * precision(functions.namespace_of(u), u) * (abs(value) + abs(value_h))
     gradient = where((abs(climb - direct) <= rounding) & functions.isfinite(direct), climb, direct)
     rest = whole.ahead + sum((jump.cost(x, u, xh) for jump in jumps), 0.0)
+    rest, gradient = (where(u == 0, u, part) for part in (rest, gradient))  # also where the formula overflows
     return Move(rest, gradient, whole.missed * abs(u), abs(rest))
 
 
@@ -272,6 +284,7 @@ def _looked_closer(curve: Curve, x: np.ndarray, u: np.ndarray, xh: np.ndarray) -
         scale = np.abs(total) + np.bincount(owner, np.abs(share), len(x))
         over = agrees | (error <= 1e-13 * scale[owner]) | (width <= 2.0**-100 * np.abs(u[owner])) | (cut == a)
         over |= ~np.isfinite(here + there + at) & (width <= 2.0**-100 * np.abs(u[owner]))
+        over |= np.isnan(here) & np.isnan(there) & np.isnan(at)
         count += len(a)
         if count > _MOST_PARTS:
             over[:] = True

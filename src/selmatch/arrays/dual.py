@@ -90,6 +90,9 @@ class Dual:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __array_function__(self, *_: Any) -> Any:
+        return NotImplemented  # numpy.where would make an array of objects, whose slope is lost
+
 
 def _parts(x: Any) -> tuple[Array, Array]:
     return (x.value, x.tangent) if isinstance(x, Dual) else (x, 0.0)
