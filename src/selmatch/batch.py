@@ -435,7 +435,7 @@ def prepare(
     s_hat, s, mask, weights = (converted(who, name, x) for name, x in given.items())
     arguments = dict(zip(given, (s_hat, s, mask, weights), strict=True))
     space = common_space(who, arguments)
-    own = pytrees.array_among(numbers_of or potential) if space is NumPy else None
+    own = pytrees.array_among(numbers_of or potential) if space.name == "NumPy" else None
     if own is not None:  # JAX takes scores of NumPy along
         space, listed = common_space(who, {**arguments, "a number of the loss": own}), False
     if space.name == "JAX":
