@@ -752,6 +752,7 @@ def test_wrong_values(call, message):
         ),
         (lambda: forward_kl(torch.zeros(2, 3).long(), torch.zeros(2, 3)), "student must be floating point"),
         (lambda: forward_kl(STUDENT, 3.0), "teacher must be an array of logits, got 3.0"),
+        (lambda: forward_kl(np.ma.array(STUDENT), TEACHER), "student must be a plain array, got a masked one"),
         (lambda: forward_kl(STUDENT, "logits"), "teacher must be an array of logits, got str"),
         (lambda: forward_kl(STUDENT, TEACHER, where=MASK.astype(int)), "be boolean, got int64. Try mask != 0"),
         (lambda: fitted(TEACHER, CLIPPING), "scaling must be a curve"),

@@ -101,6 +101,12 @@ sinh.hvp(torch.ones(3), np.ones(3))
 sinh(torch.ones(3), jnp.ones(3))
     TypeError: MatchingLoss: arrays must come from one library, got s_hat from PyTorch and s from JAX. Convert one of
     them.
+sm.MatchingLoss(sm.Sinh().affine(alpha=torch.tensor(2.0)))(np.ones(3), [1.0, 1.0, 1.0])
+    TypeError: MatchingLoss: arrays must come from one library, got s_hat from NumPy and a number of the loss from
+    PyTorch. Convert one of them.
+sm.ranking.pairwise(np.ones(3), np.ones(3), sm.Sinh().affine(alpha=torch.tensor(2.0)))
+    TypeError: pairwise: arrays must come from one library, got s_hat from NumPy and a number of the loss from PyTorch.
+    Convert one of them.
 # class indices
 softmax(ones, np.array([0, 1, 2, 1]))
     ValueError: MatchingLoss: s must hold a number for every class, as s_hat of shape (4, 3) does, got shape (4,),

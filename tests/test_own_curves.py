@@ -137,6 +137,28 @@ def test_numbers_of_own_curves_learn_in_jax(cls):
     close([value, logs["potential.height"], logs["potential.width"] / 1.3], reference())
 
 
+def test_numbers_that_are_arrays_take_scores_of_numpy_and_python_along():
+    s_hat, s = np.array([0.3, -1.2, 2.0]), np.array([1.0, 0.2, -0.5])
+    values = {
+        "loss": lambda a: sm.MatchingLoss(Closed(height=a))(s_hat, s),
+        "lists": lambda a: sm.MatchingLoss(sm.Sinh().affine(alpha=a))(s_hat.tolist(), s.tolist()),
+        "numbers": lambda a: sm.MatchingLoss(sm.Sinh().affine(alpha=a))(1.0, 2.0),
+        "targets": lambda a: sm.MatchingLoss(sm.Sinh().affine(alpha=a)).fenchel_young_grad(s_hat, s)[0],
+        "labels": lambda a: sm.MatchingLoss(sm.CompositeSoftmax(sm.Exp(), gamma=a)).label_loss(s_hat[None], [1]),
+        "hvp": lambda a: sm.MatchingLoss(sm.CompositeSoftmax(sm.Exp(), gamma=a)).hvp(s_hat, s)[0],
+        "pairs": lambda a: sm.ranking.pairwise(s_hat, s, sm.Sinh().affine(alpha=a)),
+        "lists of items": lambda a: sm.ranking.listwise(s_hat, s, sm.CompositeSoftmax(sm.Exp(), gamma=a)),
+        "teacher": lambda a: sm.distillation.distillation_loss(s_hat, s, sm.CompositeSoftmax(sm.Exp(), gamma=a)),
+    }
+    for name, value in values.items():
+        assert jax.eval_shape(jax.grad(value), 1.3).shape == (), name
+    slope = (values["lists"](1.3 + 1e-5) - values["lists"](1.3 - 1e-5)) / 2e-5
+    assert jax.jit(jax.grad(values["lists"]))(1.3) == pytest.approx(slope, rel=1e-7)
+    alpha = torch.tensor(1.3, dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(values["numbers"](alpha), alpha)
+    assert slope == pytest.approx((values["numbers"](1.3 + 1e-5) - values["numbers"](1.3 - 1e-5)) / 2e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", OWN)
 def test_gradients_of_own_curves_in_jax_are_curves(cls):
@@ -285,7 +307,16 @@ def test_errors_of_a_formula_that_have_other_causes_stay_as_they_are():
 
 
 @pytest.mark.parametrize("value", [-1.0, 0.0, math.nan, math.inf])
-@pytest.mark.parametrize("array", [torch.tensor, jnp.asarray, lambda x: torch.nn.Parameter(torch.tensor(x))])
+@pytest.mark.parametrize(
+    "array",
+    [
+        torch.tensor,
+        jnp.asarray,
+        lambda x: torch.nn.Parameter(torch.tensor(x)),
+        lambda x: torch.tensor(x, dtype=torch.bfloat16),
+        lambda x: jnp.asarray(x, dtype=jnp.bfloat16),
+    ],
+)
 def test_arrays_are_refused_like_numbers_where_they_can_be_seen(array, value):
     makers = {
         "CompositeSoftmax: gamma": lambda x: sm.CompositeSoftmax(gamma=x),

@@ -824,6 +824,11 @@ def test_stored_teachers_that_do_not_fit_are_refused():
     elsewhere = TopKTeacher(*(z.to("meta") for z in (teacher.indices, teacher.scores, teacher.log_sum_exp)), 200)
     for call, error, message in (
         (lambda: module(x[:, :-1], teacher), ValueError, r"s_hat must have shape \(5, 200\)"),
+        (
+            lambda: module(torch.ones(5, 208), teacher),
+            ValueError,
+            r"pad a vocabulary are no classes: s_hat\[\.\.\., :200\]",
+        ),
         (lambda: module(x, arrays), TypeError, "must hold tensors, got NumPy"),
         (lambda: module(x, elsewhere), ValueError, r"must be where s_hat is, .* Try teacher.to\('cpu'\)"),
         (lambda: module(x, teacher, where=x > 0), ValueError, r"whole rows for a TopKTeacher, of shape \(5,\)"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from selmatch.arrays import pytrees
 from selmatch.arrays.namespaces import NumPy, is_number
 from selmatch.functions import namespace_of, quick_namespace_of, where
 from selmatch.parameters import is_framework_array, parameter
@@ -215,12 +216,17 @@ def as_float(who: str, name: str, x: Any, space: type, like: Array = None) -> Ar
     return space.cast(x, like)
 
 
-def _as_floats(who: str, s_hat: Any, s: Any, observed: str, space: type) -> tuple[Array, Array, Array]:
-    """Predictions and observations in one dtype, and an array with the dtype of sums: the predictions'."""
+def _as_floats(
+    who: str, s_hat: Any, s: Any, observed: str, space: type, own: Array = None
+) -> tuple[Array, Array, Array]:
+    """Predictions and observations in one dtype, and an array with the dtype of sums: the predictions'.
+
+    Where both are numbers, arrays are made like ``own``.
+    """
     if is_number(s_hat) and not is_number(s):  # a number adapts to the array that it meets
         s = as_float(who, observed, s, space)
         return as_float(who, "s_hat", s_hat, space, s), s, s
-    s_hat = as_float(who, "s_hat", s_hat, space)
+    s_hat = as_float(who, "s_hat", s_hat, space, own if is_number(s_hat) else None)
     s = as_float(who, observed, s, space, s_hat)
     if space.is_single(s_hat) and not space.is_single(s):
         return space.cast(s_hat, s), s, s_hat
@@ -411,12 +417,13 @@ def prepare(
     vector: bool = False,
     lists: bool = False,
     observed: str = "s",
+    numbers_of: Any = None,
 ) -> Batch:
     """Everything that a loss computes with, or a clear error.
 
     ``observed`` is what the caller's second argument is called; unless it is "s", it holds no scores but link values
     ("y") or a direction ("v"), which the caller checks. ``lists`` says that rows are lists, which a mask may leave out
-    whole, as it may rows of classes.
+    whole, as it may rows of classes. ``numbers_of`` has the numbers of the loss, unless it is the potential.
     """
     num_items = check_reduction(who, reduction, num_items)
     if mask is None and weights is None and not potential.bounded:
@@ -426,14 +433,18 @@ def prepare(
     listed = all(is_number(x) or isinstance(x, (list, tuple)) for x in (s_hat, s))
     given = {"s_hat": s_hat, observed: s, "where": mask, "weights": weights}
     s_hat, s, mask, weights = (converted(who, name, x) for name, x in given.items())
-    space = common_space(who, dict(zip(given, (s_hat, s, mask, weights), strict=True)))
+    arguments = dict(zip(given, (s_hat, s, mask, weights), strict=True))
+    space = common_space(who, arguments)
+    own = pytrees.array_among(numbers_of or potential) if space.name == "NumPy" else None
+    if own is not None:  # JAX takes scores of NumPy along
+        space, listed = common_space(who, {**arguments, "a number of the loss": own}), False
     if space.name == "JAX":
         s_hat, s, mask, weights = (
             space.adopt(x) if isinstance(x, np.ndarray) else x for x in (s_hat, s, mask, weights)
         )
     like = s_hat if not is_number(s_hat) else s
     given_s = s
-    s_hat, s, wide = _as_floats(who, s_hat, s, observed, space)
+    s_hat, s, wide = _as_floats(who, s_hat, s, observed, space, own)
     if vector:
         _require_classes(who, s_hat)
         if observed != "v":
@@ -463,7 +474,7 @@ def prepare(
         num_items,
         present,
         weights,
-        plain=is_number(given["s_hat"]) and is_number(given[observed]),
+        plain=own is None and is_number(given["s_hat"]) and is_number(given[observed]),
         listed=listed,
     )
 

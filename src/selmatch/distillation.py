@@ -17,7 +17,7 @@ import numpy as np
 
 from selmatch.algebra import require_curve
 from selmatch.arrays.namespaces import NumPy
-from selmatch.batch import mask_of_rows
+from selmatch.batch import converted, mask_of_rows
 from selmatch.canonical import comparable, constant, log_probabilities, require_canonical, without_infinities
 from selmatch.composite import CompositeSoftmax
 from selmatch.curve import Curve
@@ -321,9 +321,9 @@ def _remedy(student: tuple[int, ...], teacher: tuple[int, ...], stored: bool) ->
 
 
 def _logits(who: str, name: str, x: Any) -> Array:
-    """An array of floating point numbers; lists and whole numbers of NumPy become one."""
-    if isinstance(x, (list, tuple)):
-        x = np.asarray(x)
+    """An array of floating point numbers; lists, data frames and whole numbers of NumPy become one."""
+    if isinstance(x, (list, tuple, np.ndarray)) or hasattr(x, "to_numpy"):
+        x = converted(who, name, x)
     try:
         space = namespace_of(x)
     except TypeError:

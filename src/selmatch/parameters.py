@@ -83,7 +83,7 @@ def _seen(value: Any) -> np.ndarray | None:
         space: Any = namespace_of(value)
         if space.name == "JAX" and (space.is_traced(value) or any(d.platform != "cpu" for d in value.devices())):
             return None
-        return space.known(value) if hasattr(space, "known") else None
+        return space.known(space.widen(value)) if hasattr(space, "known") else None
     except (TypeError, RuntimeError):  # NumPy has no such dtype; a tensor without values
         return None
 

@@ -297,7 +297,7 @@ class Pairwise(_Ranking):
 
     def _prepared(self, method, potential, options, *arguments):
         require_gap(self.name + method, "pair_weights", options["pair_weights"])
-        task = task_of(self.name + method, Anywhere, *arguments, fewest=self.fewest)
+        task = task_of(self.name + method, Anywhere, *arguments, fewest=self.fewest, numbers_of=potential)
         if potential.bounded:
             task.x = _with_legal_differences(self.name + method, "s", potential, task, task.x)
             task.xh = _with_legal_differences(self.name + method, "s_hat", potential, task, task.xh)

@@ -626,7 +626,9 @@ def _require_fitting_teacher(loss: Loss, s_hat: torch.Tensor, teacher: TopKTeach
         raise ValueError(f"{_WHO}: dim must be -1 for a TopKTeacher, got {dim}. Move the classes to the last axis.")
     expected = (*teacher.log_sum_exp.shape, teacher.classes)
     if tuple(s_hat.shape) != expected:
-        raise ValueError(f"{_WHO}: s_hat must have shape {expected} for {teacher!r}, got {tuple(s_hat.shape)}.")
+        padded = s_hat.shape[:-1] == expected[:-1] and s_hat.shape[-1] > teacher.classes
+        remedy = f" Columns that pad a vocabulary are no classes: s_hat[..., :{teacher.classes}]." if padded else ""
+        raise ValueError(f"{_WHO}: s_hat must have shape {expected} for {teacher!r}, got {tuple(s_hat.shape)}.{remedy}")
     if teacher.indices.device != s_hat.device:
         raise ValueError(
             f"{_WHO}: a TopKTeacher must be where s_hat is, on {s_hat.device}, got one on {teacher.indices.device}. "

@@ -181,7 +181,7 @@ class NumPy:
 
     @staticmethod
     def broadcast(x, shape):
-        return np.broadcast_to(x, shape)
+        return x if x.shape == shape else np.broadcast_to(x, shape)
 
     @staticmethod
     def placed(items, positions, count):

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Iterator
 from typing import Any
 
-from selmatch.parameters import declared_numbers, has_plain_numbers, leaf_names
+from selmatch.parameters import declared_numbers, has_plain_numbers, is_framework_array, leaf_names
 
 _classes: list[type] = []
 _registered: set[type] = set()
@@ -78,6 +79,13 @@ def numbers(instance: Any) -> Iterator[Any]:
             yield from numbers(getattr(instance, field.name))
     else:
         yield instance
+
+
+def array_among(instance: Any) -> Any:
+    """The first of the numbers of an object that is an array of a framework; None if there is none."""
+    if "torch" not in sys.modules and "jax" not in sys.modules:
+        return None
+    return next(filter(is_framework_array, numbers(instance)), None)
 
 
 def own_formulas(instance: Any) -> Iterator[Any]:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from selmatch.arrays import pytrees
-from selmatch.arrays.namespaces import SAME_NAME, copy_names, is_number, standard_names
+from selmatch.arrays.namespaces import SAME_NAME, NumPy, copy_names, is_number, standard_names
 
 
 class Torch:
@@ -113,6 +114,17 @@ class Torch:
             return x.detach().numpy()
         except RuntimeError:  # inside torch.func
             return None
+
+    @staticmethod
+    def has_no_nan(x):
+        """As for NumPy; False where values cannot be looked at."""
+        if type(x) is not torch.Tensor or x.dtype not in (torch.float32, torch.float64):
+            return False
+        values = Torch.known(x)
+        if values is None:
+            return False
+        with np.errstate(all="ignore"):
+            return NumPy.has_no_nan(values)
 
     @staticmethod
     def ranks(ids):

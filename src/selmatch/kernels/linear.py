@@ -247,10 +247,12 @@ def _require_heads(student: _Head, teacher: _Head) -> None:
             f"{_WHO}: hidden and teacher_hidden must have the same axes but for the last, got "
             f"{tuple(student.hidden.shape)} and {tuple(teacher.hidden.shape)}."
         )
-    if student.weight.shape[0] != teacher.weight.shape[0]:
+    classes, taught = student.weight.shape[0], teacher.weight.shape[0]
+    if classes != taught:
+        longer = "weight" if classes > taught else "teacher_weight"
         raise ValueError(
-            f"{_WHO}: weight and teacher_weight must have the same number of classes, got {student.weight.shape[0]} "
-            f"and {teacher.weight.shape[0]}."
+            f"{_WHO}: weight and teacher_weight must have the same number of classes, got {classes} and {taught}. "
+            f"Rows that pad a vocabulary are no classes: {longer}[:{min(classes, taught)}]."
         )
 
 
