@@ -25,6 +25,7 @@ def report(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_every_step_is_timed_and_has_the_right_gradient(report):
     rows = json.loads(report.read_text())["rows"]
     assert {row["what"] for row in rows} == {"selmatch", "selmatch, kernel alone"}
@@ -43,6 +44,7 @@ def test_what_comes_after_the_deadline_is_not_run(tmp_path):
     assert "12 of 12 rows were not measured: not run: time." in done.stdout
 
 
+@pytest.mark.slow
 def test_tables_go_between_the_marks_of_a_page(report, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("above\n<!-- table -->\nold\n<!-- end -->\nbelow\n")

@@ -304,7 +304,7 @@ def test_a_curve_of_the_user_is_a_tree():
 
     loss = sm.MatchingLoss(Mine().affine(alpha=2.0))
     s_hat, s = generic(SIGMOID)
-    slope = jax.grad(lambda tree: tree(s_hat, s))(loss).potential.alpha
+    slope = jax.jit(jax.grad(lambda tree: tree(s_hat, s)))(loss).potential.alpha
 
     def by_alpha(alpha):
         return sm.MatchingLoss(sm.Identity().affine(alpha=alpha) + sm.Tanh().affine(alpha=alpha))(s_hat, s)

@@ -359,7 +359,8 @@ COMPILED = {
     ("form", "kind", "loss", "backend"),
     [("ids", *LISTS[1], "aot_eager"), ("ids", *PAIRS[0], "aot_eager"), ("rows", *POINTS[0], "eager"),
      ("rows", pairwise, sm.Huber(), "eager"), ("rows", *PAIRS[2], "eager"),
-     *((form, *LISTS[1], "eager") for form in ("sizes", "rows", "mask"))],
+     ("mask", *LISTS[1], "eager"),
+     *(pytest.param(form, *LISTS[1], "eager", marks=pytest.mark.slow) for form in ("sizes", "rows"))],
     ids=repr,
 )  # fmt: skip
 def test_compiled_by_torch_without_breaks(form, kind, loss, backend):

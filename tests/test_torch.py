@@ -304,7 +304,9 @@ def test_inductor_gives_the_eager_value_and_gradient(loss, compiled):
     assert_equal(value_and_grads(compiled(function, "inductor"), s_hat), value_and_grads(function, s_hat), rtol=1e-5)
 
 
-@pytest.mark.parametrize("loss", [SOFTMAX, sm.MatchingLoss(sm.Log()), CAPPED], ids=repr)
+@pytest.mark.parametrize(
+    "loss", [SOFTMAX, sm.MatchingLoss(sm.Log()), pytest.param(CAPPED, marks=pytest.mark.slow)], ids=repr
+)
 def test_compiles_with_masks_weights_and_every_reduction(loss, compiled):
     s_hat, s = tensors(loss)
     mask = torch.arange(s_hat.numel()).reshape(s_hat.shape) % 5 != 0

@@ -34,6 +34,8 @@ _SHARES = (
 )
 #: pieces that a mesh has at most
 MOST_PIECES = 4096
+#: after so many pieces have been halved only a few are followed further: what no mesh can follow ends soon
+_MOST_LOOKS, _FEW = 16 * MOST_PIECES, 64
 #: relative error of a piece
 PRECISE = 1e-12
 #: rounding errors are taken to be this many units of precision
@@ -424,16 +426,16 @@ def _first_knots(curve: Curve) -> np.ndarray:
 def _measured(curve: Curve, numbers: _Numbers) -> Mesh:
     jumps = [jump for place in curve.breaks if (jump := _jump_at(numbers.value, place)) is not None]
     first = np.unique(np.append(_first_knots(curve), [jump.place for jump in jumps]))
-    work = 0
+    looks = 0
     while True:
         mesh = Mesh(np.zeros(0), tuple(jumps), True, None)
 
         def value(z: np.ndarray, mesh: Mesh = mesh) -> np.ndarray:
             return mesh.without_jumps(z, numbers.value(z))
 
-        a, b, pieces, steep, fine = _halved(value, numbers.slope, first, curve, mesh.heights)
-        work += len(a)
-        if not fine and work > MOST_PIECES:  # what no mesh can follow is not searched for ever
+        a, b, pieces, steep, fine, looked = _halved(value, numbers.slope, first, curve, mesh.heights)
+        looks += looked
+        if not fine and looks > _MOST_LOOKS:
             break
         known = {jump.place for jump in jumps}
         pairs = [(float(a[i]), float(b[i])) for i in steep] if len(jumps) < _MOST_JUMPS else []
@@ -456,10 +458,11 @@ def _measured(curve: Curve, numbers: _Numbers) -> Mesh:
 
 def _halved(
     value: Callable[[Array], Array], slope: Callable[[Array], Array], knots: np.ndarray, curve: Curve, rounded: float
-) -> tuple[np.ndarray, np.ndarray, Panel, list[int], bool]:
+) -> tuple[np.ndarray, np.ndarray, Panel, list[int], bool, int]:
     """Pieces on which the nodes see everything: ends, integrals, which are so steep that they may be jumps.
 
-    They are the connected ones around typical scores; the last answer is whether they cover all of these.
+    They are the connected ones around typical scores. The last answers: whether they cover all of these, and how many
+    pieces were looked at.
     """
     low, high = curve.window()
     middle, floor = 0.5 * low + 0.5 * high, 2.0**-60 * min(high - low, 1e300)
@@ -467,11 +470,15 @@ def _halved(
     here, there = value(a), value(b)
     whole = panel(slope, a, b - a, here, there, rounded)
     done: list[tuple[np.ndarray, ...]] = []
-    count, fine = 0, True
+    count, fine, looks = 0, True, 0
     while len(a):
-        if count + 2 * len(a) > MOST_PIECES:  # the nearest are looked at first
+        looks += 2 * len(a)
+        room = max((MOST_PIECES - count) // 4, 0)
+        if looks > _MOST_LOOKS:
+            room = min(room, _FEW)
+        if count + 2 * len(a) > MOST_PIECES or (looks > _MOST_LOOKS and len(a) > room):  # the nearest are followed
             distance = np.maximum(np.maximum(a - high, low - b), 0.0) + 1e-9 * np.abs(a - middle)
-            near = np.sort(np.argsort(distance, kind="stable")[: max((MOST_PIECES - count) // 4, 0)])
+            near = np.sort(np.argsort(distance, kind="stable")[:room])
             fine = fine and len(near) > 0 and not (np.delete(distance, near) < 1e-6 * (high - low)).any()
             a, b, here, there = a[near], b[near], here[near], there[near]
             whole = Panel(*(part[near] for part in whole))
@@ -506,7 +513,7 @@ def _halved(
     begin = int(before[-1]) + 1 if len(before) else 0
     near = slice(begin, stop if known[start] else begin)
     pieces = Panel(rise[near], ahead[near], behind[near], missed[near])
-    return a[near], b[near], pieces, np.flatnonzero(steep[near])[:_MOST_JUMPS].tolist(), fine
+    return a[near], b[near], pieces, np.flatnonzero(steep[near])[:_MOST_JUMPS].tolist(), fine, looks
 
 
 def joined(first: Panel, second: Panel, v: Array, w: Array) -> Panel:
