@@ -28,7 +28,7 @@ FILES = ("report.html", NUMBERS, "loss.toml", "columns.json")
 #: two reports that differ in one of these answer different questions; the others are the effort that was made
 SUBJECT = (*ROLES, "drop", "wish", "share", "scale", "model")
 #: what the options call them
-OPTIONS = dict.fromkeys(("wish", "share", "loss"), MATTERS.lower())
+OPTIONS: dict[str, str] = dict.fromkeys(("wish", "share", "loss"), MATTERS.lower())
 
 THREADS_HELP = (
     "Of everything that runs in parallel; by default 1 for small data, else one for each processor, at most 8."
