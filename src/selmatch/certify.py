@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -147,11 +148,10 @@ def convex(
     potential = _plain_potential(who, loss)
     if canonicalise is not None:
         return _convex_in_logits(who, potential, domain, canonicalise, effort)
-    if isinstance(potential, Curve):
-        return _decided(statement, potential, _interval(who, domain, potential.domain), _fall_witness, effort)
-    if isinstance(potential, Separable):
+    if isinstance(potential, Curve | Separable):
+        curve = potential if isinstance(potential, Curve) else potential.curve
         where_ = _interval(who, domain, potential.domain)
-        return _decided(statement, potential.curve, where_, _fall_witness, effort)
+        return _unless_own(curve, _decided(statement, curve, where_, _fall_witness, effort))
     if isinstance(potential, CompositeSoftmax):
         return _convex_softmax(statement, potential, _interval(who, domain, potential.domain), effort)
     labelled = zip(potential.labels, potential.curves, strict=True)
@@ -370,7 +370,7 @@ def _decided(statement: str, curve: Curve, domain: Interval, witness_of: Any, ef
         return Undecided(statement, domain, BY_INTERVALS, remains=remains)
     how = f"{BY_INTERVALS}, {verdict.boxes} box{'' if verdict.boxes == 1 else 'es'}"
     if verdict.holds:
-        return Proved(statement, domain, how if verdict.boxes else "by structure", verdict.boxes)
+        return Proved(statement, domain, how if verdict.boxes else "by structure", verdict.boxes, verdict.evidence)
     suspect = verdict.jump if verdict.negative is None else verdict.negative
     falls = [] if suspect is None else [fall_around(curve, suspect, domain)]
     falls += [part for part in verdict.left[:8] if part[1] - part[0] < 1e-6]  # across a jump that could not be cut
@@ -382,7 +382,34 @@ def _decided(statement: str, curve: Curve, domain: Interval, witness_of: Any, ef
     if verdict.jump is not None:
         remains = f"a fall of at most {verdict.fall:.2g} at {verdict.jump:g}, where a branch of the formula begins"
         return Undecided(statement, domain, how, remains=remains)
+    if verdict.unverified:
+        return Undecided(statement, domain, how, remains=f"a proof was found but not verified: {verdict.unverified}")
     return Undecided(statement, domain, how, remains=_open_parts(verdict.left or [(domain.low, domain.high)]))
+
+
+#: what a loss is computed from, besides the formula of a curve
+_LOSS_METHODS = ("primitive", "increment", "difference", "remainder")
+
+
+def _unless_own(curve: Curve, certificate: Certificate) -> Certificate:
+    """A proof about a formula says nothing of a loss that a user's class computes in another way."""
+    if not isinstance(certificate, Proved):
+        return certificate
+    own = sorted({name for part in _all_parts(curve) for name in _LOSS_METHODS if _is_own(part, name)})
+    if not own:
+        return certificate
+    remains = f"the formula never decreases, but the loss comes from {' and '.join(own)} of the class itself"
+    return Undecided(certificate.statement, certificate.domain, certificate.how, remains=remains)
+
+
+def _all_parts(curve: Curve) -> Iterator[Curve]:
+    yield curve
+    for part in parts_of(curve):
+        yield from _all_parts(part)
+
+
+def _is_own(curve: Curve, name: str) -> bool:
+    return not is_ours(curve) and getattr(type(curve), name, None) is not getattr(Curve, name, None)
 
 
 def _falls_certainly(curve: Curve, fall: tuple[float, float] | None) -> bool | None:
@@ -427,14 +454,18 @@ def _told_apart(a: float, b: float) -> tuple[str, str]:
 
 def _divergence_witness(scaling: Curve, a: float, b: float, domain: Interval, classes: int = 1) -> Witness:
     """Of a fall of q from a to b: an observed and a predicted score with a negative divergence of Q."""
+    if not (is_known(scaling) and _has_intervals()):
+        return _fall_witness(scaling, a, b, domain, "q")
+    from selmatch.proving import divergence
+
     low, high = scaling.window()
     middle, unit = 0.5 * (low + high), (high - low) / 8.0
     # whole steps of the curve's own x make a witness that is easy to check by hand
     simple = [(middle + way * k * unit, middle + way * (k + 1) * unit) for k in range(1, 4) for way in (-1.0, 1.0)]
     for s, s_hat in (*simple, (a, b), (b, a)):
         if domain.holds(s, interior=True) and domain.holds(s_hat, interior=True):
-            value = number_at(lambda x, y=s_hat: scaling.remainder(x, y - x, y), s)
-            if value < -MARGIN * abs(number_at(lambda x, y=s_hat: scaling.increment(x, y - x, y), s)):
+            least, value = divergence(scaling, s, s_hat)
+            if value < 0.0 and least > (1.0 + 1e-7) * value:  # known to the digits that are shown
                 predicted, observed = (", ".join([_exact(z)] * classes) for z in (s_hat, s))
                 text = f"D_Q({predicted}; {observed}) = {value:.6g} < 0"
                 if classes > 1:  # where all scores are equal the loss is the divergence of Q
@@ -451,8 +482,9 @@ def _convex_softmax(
 ) -> Certificate:
     """For many classes a convex Q is sufficient and, without an anchor, necessary."""
     found = _decided(statement, potential.scaling, domain, _diagonal_witness, effort)
+    found = _unless_own(potential.scaling, found)
     if isinstance(found, Proved):
-        return Proved(statement, domain, f"Q is convex: {found.how}", found.boxes)
+        return Proved(statement, domain, f"Q is convex: {found.how}", found.boxes, found.evidence)
     if isinstance(found, Refuted) and potential.anchor is not None:
         remains = "Q is not convex; with an anchor that is not enough to refute"
         return Undecided(statement, domain, found.how, remains=remains)

@@ -888,7 +888,8 @@ def _knowledge_of_product(name: str, a: _Known, b: _Known) -> _Known:
         a, b = b, a
     if b.direction is None and b.low == b.high and math.isfinite(b.low) and b.low != 0.0:
         factor = b.low if name == "multiply" else 1.0 / b.low
-        ends = sorted((a.low * factor, a.high * factor))
+        sides = ((a.low, -factor), (a.high, factor))
+        ends = sorted(_bounded(end * factor, side) if end else 0.0 for end, side in sides)
         direction = a.direction if factor > 0.0 or a.direction is None else -a.direction
         return _Known(ends[0], ends[1], direction, parity)
     if name == "divide":
@@ -925,4 +926,26 @@ def _at_end(name: str, x: float, side: int) -> float:
     if limits is not None:
         x = min(max(x, limits[0]), limits[1])
     value = 0.0 if name == "softplus" and x == -math.inf else float(apply(name, x))
-    return side * math.inf if math.isnan(value) else value
+    if math.isnan(value):
+        return side * math.inf
+    if x == 0.0:  # there all of them are exact
+        return value
+    least, most = _RANGES.get(name, (-math.inf, math.inf))
+    return min(max(_bounded(value, side), least), most)
+
+
+#: values that rounding must not pass
+_RANGES = {
+    **dict.fromkeys(("exp", "softplus", "sqrt", "square", "abs"), (0.0, math.inf)),
+    **dict.fromkeys(("cosh", "hypot1"), (1.0, math.inf)),
+    **dict.fromkeys(("tanh", "sign", "side"), (-1.0, 1.0)),
+    "expm1": (-1.0, math.inf),
+    "sigmoid": (0.0, 1.0),
+}
+
+
+def _bounded(value: float, side: float) -> float:
+    """A bound a few rounding errors further out."""
+    if math.isinf(value):
+        return value
+    return value + math.copysign(4.0 * math.ulp(value), side)

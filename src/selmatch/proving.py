@@ -6,11 +6,12 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from selmatch import evidence
 from selmatch.algebra import Affine, Capped, FromPrimitive, FromScoreTransform, Inverse, Piecewise, Sum
 from selmatch.arrays.branching import Verdict, falls_at, never_negative
 from selmatch.arrays.dual import Dual, derivative
 from selmatch.arrays.effort import Effort
-from selmatch.arrays.interval import UNDECIDED, box, hull, watching
+from selmatch.arrays.interval import UNDECIDED, bounds, box, hull, watching
 from selmatch.composite import CompositeSigmoid
 from selmatch.curve import Curve
 from selmatch.functions import maximum, minimum, sigmoid
@@ -34,9 +35,28 @@ def search_fall(curve: Curve, low: float, high: float, effort: Effort) -> Verdic
         return _search_composite(curve, low, high, effort)
     if own and isinstance(curve, Inverse):
         return _search_inverse(curve, low, high, effort)
-    unknown = None if is_known(curve) and not isinstance(curve, Piecewise) else curve
+    unknown = None if is_known(curve) and not _has_pieces(curve) else curve
     verdict = never_negative(lambda x: slope(curve, x), low, high, effort, unknown)
-    return verdict if unknown is None else _with_jumps(curve, verdict, low, high)
+    verdict = verdict if unknown is None else _with_jumps(curve, verdict, low, high)
+    return _checked(verdict, curve, curve, low, high)
+
+
+def _has_pieces(curve: Any) -> bool:
+    """Whether a curve of the library may fall at a knot."""
+    return isinstance(curve, Piecewise) or any(map(_has_pieces, parts_of(curve)))
+
+
+def _checked(
+    verdict: Verdict, function: Any, curve: Curve, low: float, high: float, claim: str = "never decreases"
+) -> Verdict:
+    """A verdict that the checker accepts, with its evidence; otherwise nothing is known."""
+    if not verdict.holds:
+        return verdict
+    try:
+        proof = evidence.pieces(function, curve, (low, *verdict.cuts, high), claim)
+    except evidence.Unverified as error:
+        return replace(verdict, left=[(low, high)], unverified=str(error))
+    return replace(verdict, evidence=(*verdict.evidence, proof))
 
 
 def _mapped(verdict: Verdict, curve: Affine) -> Verdict:
@@ -67,10 +87,13 @@ def _search_composite(curve: CompositeSigmoid, low: float, high: float, effort: 
         return Verdict()
     if not _is_integrated(q):  # Q is a user's, and need not belong to q
         verdict = never_negative(lambda x: derivative(curve, x), low, high, effort, curve)
-        return _with_jumps(curve, verdict, low, high)
-    verdict = never_negative(lambda x: bracket(curve, x), low, high, effort, None if is_known(q) else curve)
-    # where q jumps upwards so does h; but of a q that is a derivative, Q itself may jump
-    return verdict if is_known(q) else _with_jumps(q if _is_continuous_integral(q) else curve, verdict, low, high)
+        return _checked(_with_jumps(curve, verdict, low, high), curve, curve, low, high)
+    known = is_known(q) and not _has_pieces(q)
+    verdict = never_negative(lambda x: bracket(curve, x), low, high, effort, None if known else curve)
+    if not known:
+        # where q jumps upwards so does h; but of a q that is a derivative, Q itself may jump
+        verdict = _with_jumps(q if _is_continuous_integral(q) else curve, verdict, low, high)
+    return verdict
 
 
 def _search_inverse(curve: Inverse, low: float, high: float, effort: Effort) -> Verdict:
@@ -143,6 +166,15 @@ def certainly_falls(curve: Any, a: float, b: float) -> bool:
     with watching() as watch:
         rise = curve(box(b, b)) - curve(box(a, a))
     return bool(rise.high < 0 and rise.low.is_finite()) and not watch.singular
+
+
+def divergence(curve: Curve, s: float, s_hat: float) -> tuple[float, float]:
+    """Bounds of Q(s_hat) - Q(s) - (s_hat - s) q(s), from the primitive itself; infinite where it has no ranges."""
+    start, end = box(s, s), box(s_hat, s_hat)
+    try:
+        return bounds(curve.primitive(end) - curve.primitive(start) - (end - start) * curve(start))
+    except Exception:  # a primitive may need arrays
+        return -math.inf, math.inf
 
 
 def certain_sign(curve: Any, z: float) -> int:

@@ -87,7 +87,7 @@ def _placed(curve: Affine, z: float, towards: float) -> float:
     try:
         x = float(exact)
     except OverflowError:
-        return math.copysign(math.inf, exact)
+        return math.inf if exact > 0 else -math.inf
     beyond = Fraction(x) <= exact if towards < 0 else Fraction(x) >= exact
     return x if beyond else math.nextafter(x, towards)
 

@@ -16,7 +16,7 @@ from selmatch.parameters import number
 from selmatch.sampling import evaluated, sample_points
 
 #: relative distances from an estimate at which a proof and a refutation are tried, the closest first
-DISTANCES = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
+DISTANCES = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.1, 0.3, 0.9)
 MOST_BOXES = 1000
 
 
@@ -73,11 +73,19 @@ def _enclosed(who: str, estimate: float, at: Callable[[float], Certificate], hol
             found = at(place)
             if isinstance(found, wanted[side]):
                 certified[side] = (place, found)
-            open_ends[side] = (0.0 if side < 0 else math.inf, found)
+            open_ends[side] = (0.0 if side < 0 else math.inf, _open(found))
             if isinstance(found, Undecided) and found.how == NEEDS_PROOFS:
                 raise ImportError(f'{who} needs python-flint. Install it with: pip install "selmatch[proofs]".')
     low, high = certified.get(-1, open_ends[-1]), certified.get(1, open_ends[1])
     return Enclosure(low[0], high[0], low[1], high[1])
+
+
+def _open(found: Certificate) -> Certificate:
+    """What is known of an end that could not be certified: nothing."""
+    if isinstance(found, Undecided):
+        return found
+    remains = f"the estimate was wrong: near it the statement is {'proved' if found else 'refuted'}"
+    return Undecided(found.statement, found.domain, found.how, remains=remains)
 
 
 def _estimate(scaling: Curve, domain: Interval, offset: float) -> tuple[float, Witness | None]:

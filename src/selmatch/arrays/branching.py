@@ -32,19 +32,28 @@ class Verdict:
         Intervals on which nothing could be said.
     boxes : int
         How many were looked at.
+    cuts : set of float
+        Ends of the boxes that were enough.
+    evidence : tuple
+        What the proof rests on, to be checked again.
     touched : set of float
         Ends of boxes at which a condition in the formula changes: the curve may jump there.
     jump, fall : float or None, float
         One of them at which the curve may fall, and by how much at most.
+    unverified : str
+        Why the checker does not accept the proof that was found.
     """
 
     negative: float | None = None
     at_most: float = 0.0
     left: list[tuple[float, float]] = field(default_factory=list)
     boxes: int = 0
+    cuts: set[float] = field(default_factory=set)
+    evidence: tuple[Any, ...] = ()
     touched: set[float] = field(default_factory=set)
     jump: float | None = None
     fall: float = 0.0
+    unverified: str = ""
 
     @property
     def holds(self) -> bool:
@@ -70,8 +79,9 @@ def never_negative(
         if curve is not None and _watched(curve, middle, middle).singular:  # no value, or an infinite one
             verdict.left.append((a, b))
             continue
-        here = _range(function(box(middle, middle)))
-        if here.high < 0:
+        with watching() as at_point:
+            here = _range(function(box(middle, middle)))
+        if here.high < 0 and not at_point.touched:  # a single score says nothing about a slope
             verdict.negative, verdict.at_most = middle, bounds(here)[1]
             return verdict
         values = Watch() if curve is None else _watched(curve, a, b)
@@ -79,6 +89,7 @@ def never_negative(
             proved = _is_never_negative(function, a, b, middle, here)
         if proved and not values.undecided and not values.singular:
             verdict.touched |= values.touched
+            verdict.cuts |= {a, b}
             continue
         inner = [t for t in values.switches | slopes.switches if a < t < b]
         cut = min(inner, key=lambda t: abs(t - middle)) if inner else middle

@@ -16,6 +16,7 @@ import functools
 import math
 import threading
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from selmatch import functions as f
@@ -29,6 +30,7 @@ except ImportError as error:
 
 INFINITY = arb.pos_inf()
 ZERO, ONE = arb(0), arb(1)
+_ZERO, _ONE = Fraction(0), Fraction(1)
 _EVERYTHING = (-INFINITY, INFINITY)
 
 
@@ -115,15 +117,20 @@ class _Box(NamedTuple):
     ``side`` says from where a box of no width is looked at: -1 from below, 1 from above, 0 not at all.
     """
 
-    scale: float
-    shift: float
+    scale: Fraction
+    shift: Fraction
     side: int
 
-    def moved(self, scale: float, shift: float) -> _Box:
+    def moved(self, scale: Fraction, shift: Fraction) -> _Box:
         return _Box(self.scale * scale, self.shift * scale + shift, self.side if scale > 0 else -self.side)
 
     def place(self, value: float) -> float:
-        return (value - self.shift) / self.scale
+        """Where the range has a value: exact, unless it lies between two floats."""
+        exact = (Fraction(value) - self.shift) / self.scale
+        try:
+            return float(exact)
+        except OverflowError:
+            return math.inf if exact > 0 else -math.inf
 
 
 class Range:
@@ -132,6 +139,7 @@ class Range:
     __slots__ = ("box", "high", "low")
 
     def __init__(self, low: Any, high: Any, box: _Box | None = None) -> None:
+        low, high = low.lower(), high.upper()  # exact, so that comparisons of ends are certain
         self.low = -INFINITY if low.is_nan() else low
         self.high = INFINITY if high.is_nan() else high
         self.box = box
@@ -144,13 +152,13 @@ class Range:
         return self
 
     def __neg__(self) -> Range:
-        return Range(-self.high, -self.low, self.box and self.box.moved(-1.0, 0.0))
+        return Range(-self.high, -self.low, self.box and self.box.moved(-_ONE, _ZERO))
 
     def __add__(self, other: Any) -> Range:
         if f.is_number(other):
             if not math.isfinite(other):
                 return _undefined()
-            return Range(self.low + other, self.high + other, self.box and self.box.moved(1.0, other))
+            return Range(self.low + other, self.high + other, self.box and self.box.moved(_ONE, Fraction(other)))
         if isinstance(other, Range):
             return Range(self.low + other.low, self.high + other.high)
         return NotImplemented
@@ -170,7 +178,7 @@ class Range:
             if not math.isfinite(other):
                 return _undefined()
             low, high = sorted_ends(self.low * other, self.high * other, other > 0)
-            return Range(low, high, self.box and self.box.moved(other, 0.0))
+            return Range(low, high, self.box and self.box.moved(Fraction(other), _ZERO))
         if isinstance(other, Range):
             return _product(self, other)
         return NotImplemented
@@ -182,7 +190,7 @@ class Range:
             if other == 0 or not math.isfinite(other):
                 return _undefined()
             low, high = sorted_ends(self.low / other, self.high / other, other > 0)
-            return Range(low, high, self.box and self.box.moved(1.0 / other, 0.0))
+            return Range(low, high, self.box and self.box.moved(1 / Fraction(other), _ZERO))
         return self * _reciprocal(other) if isinstance(other, Range) else NotImplemented
 
     def __rtruediv__(self, other: Any) -> Range:
@@ -207,7 +215,7 @@ class Range:
             return NotImplemented
         at = arb(float(other))
         decided = _ordered(self.low, self.high, at, at, strictly)
-        if self.box is None or self.box.scale == 0.0:
+        if self.box is None or not math.isfinite(other):
             return decided
         watch, place = _seen(), self.box.place(float(other))
         inside = self.box.side or not _same(self.low, self.high)
@@ -264,7 +272,7 @@ def sorted_ends(a: Any, b: Any, upright: bool) -> tuple[Any, Any]:
 
 def box(low: float, high: float, side: int = 0) -> Range:
     """A score between two numbers, as the start of an evaluation."""
-    return Range(_end(low), _end(high), _Box(1.0, 0.0, side))
+    return Range(_end(low), _end(high), _Box(_ONE, _ZERO, side))
 
 
 def bounds(x: Range) -> tuple[float, float]:
@@ -318,10 +326,10 @@ def _reciprocal(x: Range) -> Range:
     if x.low > 0 or x.high < 0:
         return Range(ONE / x.high, ONE / x.low)
     _seen().singular = True
-    if x.low >= 0:
-        return Range(ONE / x.high if x.high > 0 else INFINITY, INFINITY)
-    if x.high <= 0:
-        return Range(-INFINITY, ONE / x.low if x.low < 0 else -INFINITY)
+    if x.low >= 0 and x.high > 0:
+        return Range(ONE / x.high, INFINITY)
+    if x.high <= 0 and x.low < 0:
+        return Range(-INFINITY, ONE / x.low)
     return Range(*_EVERYTHING)
 
 
