@@ -7,6 +7,9 @@ other stays what it is. Lowering never changes the function or its domain; only 
 from __future__ import annotations
 
 import math
+import operator
+from contextvars import ContextVar
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -50,7 +53,11 @@ def lowered(expression: Expression) -> Curve | None:
     """
     try:
         with np.errstate(all="ignore"):  # huge coefficients
-            curve = _Lowering().lower(expression)
+            token = _inexact.set(False)
+            try:
+                curve = _Lowering().lower(expression)
+            finally:
+                _inexact.reset(token)
             # a sum whose terms are never defined together has no domain, and raises
             return curve if curve.domain.low < curve.domain.high else None
     except (_NotLowered, ValueError, OverflowError, ZeroDivisionError):
@@ -65,10 +72,10 @@ class Line:
 
     __slots__ = ("constant", "rise", "root")
 
-    def __init__(self, rise: float, root: float = 0.0, constant: float = 0.0) -> None:
+    def __init__(self, rise: float, root: float = 0, constant: float = 0) -> None:
         self.rise = rise
-        self.root = root if rise else 0.0
-        self.constant = 0.0 if rise else constant
+        self.root = root if rise else 0
+        self.constant = 0 if rise else constant
 
     def plus(self, other: Line) -> Line:
         if not self.rise:
@@ -79,16 +86,16 @@ class Line:
         if self.root == other.root:
             return Line(rise, self.root)
         level = -self.rise * self.root - other.rise * other.root
-        return Line(rise, -level / rise) if rise else Line(0.0, constant=level)
+        return Line(rise, -level / rise) if rise else Line(0, constant=level)
 
     def _shifted(self, constant: float) -> Line:
         if not self.rise:
-            return Line(0.0, constant=self.constant + constant)
+            return Line(0, constant=self.constant + constant)
         return Line(self.rise, self.root - constant / self.rise) if constant else self
 
     def times(self, factor: float) -> Line:
         rise = self.rise * factor
-        return Line(rise, self.root) if rise else Line(0.0, constant=self.constant * factor)
+        return Line(rise, self.root) if rise else Line(0, constant=self.constant * factor)
 
     def at_zero(self) -> float:
         return -self.rise * self.root if self.rise else self.constant
@@ -96,9 +103,9 @@ class Line:
 
 def _line(node: Expression, *parts: Line | None) -> Line | None:
     if isinstance(node, Number):
-        return Line(0.0, constant=node.value)
+        return Line(0, constant=_exact(node.value))
     if isinstance(node, Variable):
-        return Line(1.0)
+        return Line(1)
     if any(part is None for part in parts):
         return None
     known: list[Line] = [part for part in parts if part is not None]
@@ -106,12 +113,11 @@ def _line(node: Expression, *parts: Line | None) -> Line | None:
     if name == "add":
         return known[0].plus(known[1])
     if name == "subtract":
-        return known[0].plus(known[1].times(-1.0))
+        return known[0].plus(known[1].times(-1))
     if name == "negative":
-        return known[0].times(-1.0)
+        return known[0].times(-1)
     if all(not part.rise for part in known):
-        value = apply(name, *(part.constant for part in known))
-        return Line(0.0, constant=float(value)) if not isinstance(value, bool) else None
+        return _constant(name, [part.constant for part in known])
     if name == "multiply" and not (known[0].rise and known[1].rise):
         line, factor = known if known[0].rise else reversed(known)
         return line.times(factor.constant)
@@ -120,9 +126,49 @@ def _line(node: Expression, *parts: Line | None) -> Line | None:
     return None
 
 
+def _exact(value: float) -> Any:
+    """A number as a fraction; infinite ones stay as they are."""
+    return Fraction(value) if math.isfinite(value) else value
+
+
+def _constant(name: str, arguments: list[Any]) -> Line | None:
+    """A function of numbers: exact for the four operations, else rounded."""
+    exact = _EXACT.get(name)
+    if exact is not None and all(isinstance(argument, Fraction) for argument in arguments):
+        return Line(0, constant=exact(*arguments)) if name != "divide" or arguments[1] else None
+    value = apply(name, *map(float, arguments))
+    if isinstance(value, bool):
+        return None
+    _inexact.set(True)
+    return Line(0, constant=_exact(float(value)))
+
+
+_EXACT: dict[str, Any] = {
+    "multiply": operator.mul, "divide": operator.truediv, "square": lambda a: a * a, "abs": abs,
+    "minimum": min, "maximum": max,
+}  # fmt: skip
+
+#: whether a number of the curve that is being made had to be rounded
+_inexact: ContextVar[bool] = ContextVar("inexact", default=False)
+
+
+def _rounded(value: Any) -> float:
+    """A number of a curve, as a float; noted if that is another number."""
+    result = float(value)
+    if result != value:
+        _inexact.set(True)
+        if result == 0.0:  # underflow
+            raise _NotLowered
+    return result
+
+
 def line_of(expression: Expression, known: dict[Expression, Line | None] | None = None) -> Line | None:
-    """An expression as an affine function of the variable, or None; answers are kept in ``known``."""
-    return combine(expression, _line, known)
+    """An expression as an affine function of the variable, in floats, or None; answers are kept in ``known``."""
+    line = combine(expression, _line, known)
+    try:
+        return line and Line(*map(float, (line.rise, line.root, line.constant)))
+    except OverflowError:
+        return None
 
 
 # --------------------------------------------------------------------------------------------------------------- sums
@@ -132,7 +178,7 @@ class _Terms:
     """A sum while it is taken apart: a constant, a multiple of z, powers of shifted z, and curves."""
 
     def __init__(self) -> None:
-        self.constant = 0.0
+        self.constant = 0
         self.powers: dict[float, list[float]] = {}
         self.curves: dict[tuple[Any, float, float], float] = {}
         self.lines: list[Line] = []
@@ -145,19 +191,19 @@ class _Terms:
 
     def add_powers(self, origin: float, coefficients: list[float]) -> None:
         held = self.powers.setdefault(origin, [])
-        held.extend([0.0] * (len(coefficients) - len(held)))
+        held.extend([0] * (len(coefficients) - len(held)))
         for k, c in enumerate(coefficients):
             held[k] += c
 
-    def add_curve(self, curve: Curve, gain: float, alpha: float = 1.0, beta: float = 0.0) -> None:
+    def add_curve(self, curve: Curve, gain: float, alpha: float = 1, beta: float = 0) -> None:
         """gain * curve(alpha * (z - beta))."""
         key = (curve, alpha, beta)
-        self.curves[key] = self.curves.get(key, 0.0) + gain
+        self.curves[key] = self.curves.get(key, 0) + gain
 
     # ---------------------------------------------------------------------------------------------- back to one curve
 
     def curve(self) -> Curve:
-        line = Line(0.0)
+        line = Line(0)
         for term in self.lines:
             line = line.plus(term)
         restricted = (curves.Sin, curves.Tan)
@@ -171,15 +217,19 @@ class _Terms:
         if self.constant:
             parts = self._with_constant(parts)
         if not parts:
-            return curves.Constant(self.constant)
-        return parts[0] if len(parts) == 1 else Sum(tuple(parts))
+            return curves.Constant(_rounded(self.constant))
+        if len(parts) == 1:
+            return parts[0]
+        if _inexact.get() and not all(part.increasing is True for part in parts):
+            raise _NotLowered  # where terms balance, rounding decides about slopes
+        return Sum(tuple(parts))
 
     def _with_constant(self, parts: list[Curve]) -> list[Curve]:
-        if len(self.curves) == 1 and len(parts) == 1 and self.constant > 0.0:
+        if len(self.curves) == 1 and len(parts) == 1 and self.constant > 0:
             (((curve, alpha, beta), gain),) = self.curves.items()
             if isinstance(curve, curves.AbsPower):
-                return [_placed(curves.AbsPower(curve.d, self.constant / gain), alpha, beta, gain)]
-        return [*parts, curves.Constant(self.constant)]
+                return [_placed(curves.AbsPower(curve.d, _rounded(self.constant / gain)), alpha, beta, gain)]
+        return [*parts, curves.Constant(_rounded(self.constant))]
 
     def _straight(self, line: Line) -> list[Curve]:
         """The polynomial part; its constant is taken from the sum where a curve can hold it."""
@@ -188,16 +238,16 @@ class _Terms:
             self.constant += line.constant
             if not line.rise:
                 return []
-            if line.rise < 0.0:
+            if line.rise < 0:
                 coefficients = (self.constant + line.at_zero(), line.rise)
-                self.constant = 0.0
-                return [curves.Polynomial(coefficients)]
+                self.constant = 0
+                return [curves.Polynomial(tuple(map(_rounded, coefficients)))]
             if alone:
-                line = line.plus(Line(0.0, constant=self.constant))
-                self.constant = 0.0
-                return [_placed(curves.Identity(), 1.0, line.root, line.rise)]
+                line = line.plus(Line(0, constant=self.constant))
+                self.constant = 0
+                return [_placed(curves.Identity(), 1, line.root, line.rise)]
             self.constant += line.at_zero()
-            return [_placed(curves.Identity(), 1.0, 0.0, line.rise)]
+            return [_placed(curves.Identity(), 1, 0, line.rise)]
         parts: list[Curve] = []
         for i, (origin, coefficients) in enumerate(self.powers.items()):
             held = list(coefficients)
@@ -206,7 +256,7 @@ class _Terms:
                 if line.rise:
                     held[0] += line.rise * (origin - line.root)
                     held[1] += line.rise
-                self.constant = 0.0
+                self.constant = 0
             parts.append(_polynomial(origin, held))
         return parts
 
@@ -217,19 +267,26 @@ def _polynomial(origin: float, coefficients: list[float]) -> Curve:
         degree -= 1
     held = coefficients[: degree + 1]
     if degree == 0:
-        return curves.Constant(held[0])
-    if degree % 2 == 1 and degree > 1 and held[-1] > 0.0 and not any(held[:-1]):
-        return _placed(curves.SignedPower(float(degree)), 1.0, origin, held[-1])
-    return curves.Polynomial(tuple(held), origin)
+        return curves.Constant(_rounded(held[0]))
+    if degree % 2 == 1 and degree > 1 and held[-1] > 0 and not any(held[:-1]):
+        return _placed(curves.SignedPower(float(degree)), 1, origin, held[-1])
+    return curves.Polynomial(tuple(map(_rounded, held)), _rounded(origin))
 
 
 def _placed(curve: Curve, alpha: float, beta: float, gain: float) -> Curve:
+    alpha, beta, gain = map(_rounded, (alpha, beta, gain))
     if not (alpha > 0.0 and gain > 0.0 and math.isfinite(alpha) and math.isfinite(gain) and math.isfinite(beta)):
         raise _NotLowered
     return curve if (alpha, beta, gain) == (1.0, 0.0, 1.0) else curve.affine(alpha, beta, gain)
 
 
 # -------------------------------------------------------------------------------------------------------------- terms
+
+
+def _logarithm(base: Any) -> Fraction:
+    _inexact.set(True)
+    return Fraction(math.log(base or 1))
+
 
 _ODD = {
     "sinh": curves.Sinh(), "tanh": curves.Tanh(), "arctan": curves.Arctan(), "arcsinh": curves.Arcsinh(),
@@ -248,7 +305,7 @@ class _Lowering:
 
     def line(self, expression: Expression) -> Line | None:
         """An expression as an affine function of the variable, or None."""
-        return line_of(expression, self._lines)
+        return combine(expression, _line, self._lines)
 
     def constant(self, expression: Expression) -> float | None:
         """The value of an expression without the variable, or None."""
@@ -272,7 +329,7 @@ class _Lowering:
         if capped is not None:
             return capped
         terms = _Terms()
-        stack = [(1.0, expression)]
+        stack = [(1, expression)]
         while stack:
             factor, node = stack.pop()
             line = self.line(node)
@@ -296,7 +353,7 @@ class _Lowering:
 
     def factors(self, node: Expression) -> tuple[float, list[Expression]]:
         """A product as a number and the factors that depend on the variable."""
-        scale, factors, stack = 1.0, [], [node]
+        scale, factors, stack = 1, [], [node]
         while stack:
             part = stack.pop()
             value = self.constant(part)
@@ -334,11 +391,11 @@ class _Lowering:
         name, arguments = node._key(), node.arguments
         if name in _ODD:
             line = self.slanted(arguments[0])
-            terms.add_curve(_ODD[name], math.copysign(gain, gain * line.rise), abs(line.rise), line.root)
-        elif name == "exp" or (name == "power" and (self.constant(arguments[0]) or 0.0) > 0.0):
+            terms.add_curve(_ODD[name], gain if line.rise > 0 else -gain, abs(line.rise), line.root)
+        elif name == "exp" or (name == "power" and (self.constant(arguments[0]) or 0) > 0):
             line = self.slanted(arguments[-1])
             if name == "power":
-                line = line.times(math.log(self.constant(arguments[0]) or 1.0))
+                line = line.times(_logarithm(self.constant(arguments[0])))
             self._add_exponential(terms, gain, line)
         elif name == "expm1":
             self._add_exponential(terms, gain, self.slanted(arguments[0]))
@@ -348,24 +405,24 @@ class _Lowering:
             terms.add_curve(curves.Cosh(), gain, abs(line.rise), line.root)
         elif name == "sigmoid":
             line = self.slanted(arguments[0])
-            if line.rise < 0.0:  # sigmoid(-x) = 1 - sigmoid(x)
+            if line.rise < 0:  # sigmoid(-x) = 1 - sigmoid(x)
                 terms.constant += gain
                 gain = -gain
             terms.add_curve(curves.Sigmoid(), gain, abs(line.rise), line.root)
         elif name == "logit":
             line = self.slanted(arguments[0])
-            if line.rise < 0.0:  # logit(1 - x) = -logit(x)
-                gain, line = -gain, Line(0.0, constant=1.0).plus(line.times(-1.0))
+            if line.rise < 0:  # logit(1 - x) = -logit(x)
+                gain, line = -gain, Line(0, constant=1).plus(line.times(-1))
             terms.add_curve(curves.Logit(), gain, line.rise, line.root)
         elif name in ("log", "log1p"):
             line = self.slanted(arguments[0])
-            line = line.plus(Line(0.0, constant=1.0)) if name == "log1p" else line
-            if line.rise > 0.0:
+            line = line.plus(Line(0, constant=1)) if name == "log1p" else line
+            if line.rise > 0:
                 terms.add_curve(curves.Log(), gain, line.rise, line.root)
             else:  # log(w) = log(1 - x) for x = 1 - w
-                x = Line(0.0, constant=1.0).plus(line.times(-1.0))
+                x = Line(0, constant=1).plus(line.times(-1))
                 if name == "log1p":
-                    x = self.slanted(arguments[0]).times(-1.0)
+                    x = self.slanted(arguments[0]).times(-1)
                 terms.add_curve(curves.NegLog1m(), -gain, x.rise, x.root)
         elif name in ("power", "sqrt", "abs"):
             self._add_power(terms, gain, node)
@@ -379,7 +436,7 @@ class _Lowering:
     def _add_exponential(self, terms: _Terms, gain: float, line: Line) -> None:
         if not line.rise:
             raise _NotLowered
-        if line.rise > 0.0:
+        if line.rise > 0:
             terms.add_curve(curves.Exp(), gain, line.rise, line.root)
         else:
             terms.add_curve(curves.AntiExp(), -gain, -line.rise, line.root)
@@ -388,29 +445,29 @@ class _Lowering:
         """The base and the exponent of ``u^d``, ``sqrt(u)`` or u itself."""
         if is_call(node, "sqrt"):
             base, d = self._power_of(node.arguments[0])
-            return (base, 0.5 * d) if d == 1.0 else (node.arguments[0], 0.5)
+            return (base, d / 2) if d == 1 else (node.arguments[0], 0.5)
         if is_call(node, "square"):
-            return node.arguments[0], 2.0
+            return node.arguments[0], 2
         if is_call(node, "power"):
             d = self.constant(node.arguments[1])
             if d is None:
                 raise _NotLowered
             return node.arguments[0], d
-        return node, 1.0
+        return node, 1
 
     def _add_power(self, terms: _Terms, gain: float, node: Expression) -> None:
         """u^d on its domain u >= 0, or |u|^d."""
         base, d = self._power_of(node)
-        if d <= 0.0:
+        if d <= 0:
             raise _NotLowered
         if is_call(base, "abs"):
             line = self.slanted(base.arguments[0])
-            terms.add_curve(curves.AbsPower(d, 0.0), gain, abs(line.rise), line.root)
+            terms.add_curve(curves.AbsPower(float(d), 0.0), gain, abs(line.rise), line.root)
             return
         line = self.slanted(base)
-        if d == round(d) or line.rise < 0.0:
+        if d == round(d) or line.rise < 0:
             raise _NotLowered
-        terms.add_curve(curves.Power(d), gain, line.rise, line.root)
+        terms.add_curve(curves.Power(float(d)), gain, line.rise, line.root)
 
     def _add_signed(self, terms: _Terms, gain: float, a: Expression, b: Expression) -> None:
         """sign(u) |u|^d, u |u|^d and sign(u) log(1 + |u|)."""
@@ -418,16 +475,16 @@ class _Lowering:
             a, b = b, a
         signed = is_call(a, "sign", "side")
         outer = self.slanted(a.arguments[0] if signed else a)
-        gain = math.copysign(gain, gain * outer.rise)
+        gain = gain if outer.rise > 0 else -gain
         if signed and is_call(b, "log1p") and is_call(b.arguments[0], "abs"):
             inner = self.slanted(b.arguments[0].arguments[0])
             curve: Curve = curves.SignedLog()
         else:
             base, d = self._power_of(b)
-            if not is_call(base, "abs") or d <= 0.0:
+            if not is_call(base, "abs") or d <= 0:
                 raise _NotLowered
             inner = self.slanted(base.arguments[0])
-            curve = curves.SignedPower(d if signed else d + 1.0)
+            curve = curves.SignedPower(_rounded(d if signed else d + 1))
             if not signed:  # r (z - o) |s (z - o)|^d = r / |s| times a signed power of s (z - o)
                 gain *= abs(outer.rise) / abs(inner.rise)
         if inner.root != outer.root:
@@ -447,12 +504,12 @@ class _Lowering:
         if line is None or not line.rise:
             raise _NotLowered
         strict = is_call(condition, "greater", "less")
-        if line.rise < 0.0:  # u > v means z < root: the other side holds its end if this one does not
+        if line.rise < 0:  # u > v means z < root: the other side holds its end if this one does not
             strict, above, below = not strict, below, above
         if not strict:
             raise _NotLowered
         terms.constant += gain * below
-        terms.add_curve(curves.Step(), gain * (above - below), 1.0, line.root)
+        terms.add_curve(curves.Step(), gain * (above - below), 1, line.root)
 
     def _cap(self, node: Expression) -> tuple[Expression, float, float]:
         """What is inside of minima and maxima with numbers, and the interval that it is clipped to."""
@@ -481,29 +538,29 @@ class _Lowering:
         inside, low, high = self._cap(node)
         line = self.line(inside)
         if line is None:
-            if gain < 0.0:  # -clip(u, a, b) = clip(-u, -b, -a)
+            if gain < 0:  # -clip(u, a, b) = clip(-u, -b, -a)
                 gain, inside, low, high = -gain, call("negative", inside), -high, -low
             self._caps += 1
             if self._caps > _MOST_CAPS:
                 raise _NotLowered
-            terms.add_curve(_capped_values(self.lower(inside), low, high), gain)
+            terms.add_curve(_capped_values(self.lower(inside), float(low), float(high)), gain)
             return
-        if line.rise < 0.0:
-            gain, line, low, high = -gain, line.times(-1.0), -high, -low
+        if line.rise < 0:
+            gain, line, low, high = -gain, line.times(-1), -high, -low
         if math.isinf(high):
             terms.constant += gain * low
-            terms.add_curve(curves.ReLU(), gain * line.rise, 1.0, line.root + low / line.rise)
+            terms.add_curve(curves.ReLU(), gain * line.rise, 1, line.root + low / line.rise)
         elif math.isinf(low):
             capped = curves.Identity().capped(high=0.0)
             terms.constant += gain * high
-            terms.add_curve(capped, gain * line.rise, 1.0, line.root + high / line.rise)
-        elif low == 0.0 and high == 1.0:
-            c = 0.5 / line.rise
-            terms.add_curve(curves.SmeLU(c), gain, 1.0, line.root + c)
+            terms.add_curve(capped, gain * line.rise, 1, line.root + high / line.rise)
+        elif low == 0 and high == 1:
+            c = 1 / (2 * line.rise)
+            terms.add_curve(curves.SmeLU(_rounded(c)), gain, 1, line.root + c)
         else:
-            centre, c = 0.5 * (low + high), 0.5 * (high - low)
+            centre, c = (low + high) / 2, (high - low) / 2
             terms.constant += gain * centre
-            terms.add_curve(curves.Huber(c), gain, line.rise, line.root + centre / line.rise)
+            terms.add_curve(curves.Huber(_rounded(c)), gain, line.rise, line.root + centre / line.rise)
 
     def _common_cap(self, expression: Expression) -> Curve | None:
         """A curve of a capped score: an expression in which the variable appears only as clip(z, low, high)."""
@@ -528,11 +585,16 @@ class _Lowering:
         curve = self.lower(substitute(rest, {place: inside}))
         line = self.slanted(inside)
         ends = [line.root + bound / line.rise for bound in (low, high)]
-        if line.rise < 0.0:
+        if line.rise < 0:
             ends.reverse()
-        if not all(math.isinf(end) or math.isfinite(float(curve(end))) for end in ends):
-            raise _NotLowered  # rounding has put a cap beyond the end of the domain
-        low_cap, high_cap = (None if math.isinf(end) else end for end in ends)
+        for end in ends:
+            cap = float(end)
+            # rounding may put a cap beyond the end of the domain, or next to it where the curve is infinitely steep
+            if not (math.isinf(cap) or cap == end or curve.domain.low < cap < curve.domain.high):
+                raise _NotLowered
+            if math.isfinite(cap) and not math.isfinite(float(curve(cap))):
+                raise _NotLowered
+        low_cap, high_cap = (None if math.isinf(end) else _rounded(end) for end in ends)
         return curve.capped(low_cap, high_cap)
 
 
@@ -546,7 +608,7 @@ def _capped_values(curve: Curve, low: float, high: float) -> Curve:
             caps.append(None)
             continue
         cap = float(curve.inverse(bound))
-        if not abs(float(curve(cap)) - bound) <= 1e-14 * (1.0 + abs(bound)):
+        if not abs(float(curve(cap)) - bound) <= 1e-14 * (1 + abs(bound)):
             raise _NotLowered
         caps.append(cap)
     if low >= curve.range.high or high <= curve.range.low:
@@ -577,14 +639,14 @@ def _about_one_origin(a: Powers, b: Powers, *, product: bool) -> tuple[float, li
     if product and len(a[1]) + len(b[1]) - 2 > 3:
         return None
     if short_a and short_b:
-        return 0.0, _rebased(a, 0.0), _rebased(b, 0.0)
+        return 0, _rebased(a, 0), _rebased(b, 0)
     if short_b:
         return a[0], a[1], _rebased(b, a[0])
     return (b[0], _rebased(a, b[0]), b[1]) if short_a else None
 
 
 def _product(a: list[float], b: list[float]) -> list[float]:
-    result = [0.0] * (len(a) + len(b) - 1)
+    result = [0] * (len(a) + len(b) - 1)
     for i, x in enumerate(a):
         for j, y in enumerate(b):
             result[i + j] += x * y
@@ -594,7 +656,7 @@ def _product(a: list[float], b: list[float]) -> list[float]:
 def _powers(node: Expression, *parts: Powers | None) -> Powers | None:
     line = _line(node, *(_as_line(part) for part in parts))
     if line is not None:
-        return (line.root, [0.0, line.rise]) if line.rise else (0.0, [line.constant])
+        return (line.root, [0, line.rise]) if line.rise else (0, [line.constant])
     if any(part is None for part in parts):
         return None
     known: list[Powers] = [part for part in parts if part is not None]
@@ -610,7 +672,7 @@ def _powers(node: Expression, *parts: Powers | None) -> Powers | None:
             return None
         origin, x, y = common
         size = max(len(x), len(y))
-        padded = [held + [0.0] * (size - len(held)) for held in (x, y)]
+        padded = [held + [0] * (size - len(held)) for held in (x, y)]
         return origin, [p + q for p, q in zip(*padded, strict=True)]
     if name == "multiply":
         common = _about_one_origin(*known, product=True)
@@ -620,9 +682,9 @@ def _powers(node: Expression, *parts: Powers | None) -> Powers | None:
     if name == "divide" and len(known[1][1]) == 1 and known[1][1][0]:
         return known[0][0], [c / known[1][1][0] for c in known[0][1]]
     if name in ("square", "power"):
-        n = 2.0 if name == "square" else known[1][1][0]
+        n = 2 if name == "square" else known[1][1][0]
         origin, coefficients = known[0]
-        if (name == "power" and len(known[1][1]) > 1) or n != round(n) or not 2.0 <= n <= _HIGHEST_DEGREE:
+        if (name == "power" and len(known[1][1]) > 1) or n != round(n) or not 2 <= n <= _HIGHEST_DEGREE:
             return None
         if (len(coefficients) - 1) * n > _HIGHEST_DEGREE:
             return None
@@ -638,5 +700,5 @@ def _as_line(powers: Powers | None) -> Line | None:
         return None
     origin, coefficients = powers
     if len(coefficients) == 1:
-        return Line(0.0, constant=coefficients[0])
-    return Line(coefficients[1], origin).plus(Line(0.0, constant=coefficients[0]))
+        return Line(0, constant=coefficients[0])
+    return Line(coefficients[1], origin).plus(Line(0, constant=coefficients[0]))
