@@ -44,6 +44,7 @@ except ImportError as error:
 
 from selmatch.batch import mask_of_rows
 from selmatch.sparse_teachers import MOST_EXCESS, TopKTeacher
+from selmatch.writing import drafts_of, replace_file
 
 __all__ = ["TeacherFileError", "TeacherReader", "TeacherWriter"]
 
@@ -236,7 +237,7 @@ class _Index:
         document |= {"metadata": self.metadata, "part": self.part, "parts": self.parts, "complete": self.complete}
         document |= {"records": self.records, "shards": [dataclasses.asdict(shard) for shard in self.shards]}
         data = json.dumps(document | {"sha256": _checksum_of(document)}, indent=1).encode()
-        _replace(folder / self.file, data)
+        replace_file(folder / self.file, data)
         return data
 
 
@@ -252,20 +253,6 @@ def _index_file(part: int, parts: int) -> str:
 
 def _shard_file(part: int, parts: int, number: int) -> str:
     return ("" if parts == 1 else f"part-{part:05d}-") + f"shard-{number:05d}.safetensors"
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file in one step: whoever reads it sees all or nothing."""
-    draft = path.with_name(path.name + ".tmp")
-    try:
-        with open(draft, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(draft, path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
 
 
 def _read_index(path: Path) -> _Index:
@@ -552,7 +539,9 @@ class TeacherWriter:
         notes = {"format": FORMAT, "classes": str(index.contents.classes), "k": str(index.contents.k)}
         data = safetensors.numpy.save(arrays, notes)
         name = _shard_file(index.part, index.parts, number)
-        _replace(self.folder / name, data)
+        for draft in drafts_of(self.folder / name):  # nobody else writes this shard
+            draft.unlink(missing_ok=True)
+        replace_file(self.folder / name, data)
         return _Shard(name, len(arrays["crc32"]), len(data), hashlib.sha256(data).hexdigest())
 
     def close(self) -> None:
