@@ -154,7 +154,7 @@ def damage_and_mend(finished, caplog, count):
 
 
 def test_any_damage_of_a_file_makes_its_fit_anew(finished, caplog):
-    damage_and_mend(finished, caplog, 150)
+    damage_and_mend(finished, caplog, 120)
 
 
 @pytest.mark.slow
