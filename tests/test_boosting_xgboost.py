@@ -3,6 +3,7 @@
 import copy
 import json
 import logging
+import math
 import pickle
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 import scipy.sparse
 import xgboost
 from boosting_data import DISASTER, STEEP_AND_FAR, MyOwn, lists, plain_objective, regression
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.base import clone
 
 import selmatch as sm
@@ -376,6 +379,100 @@ def test_a_booster_without_a_loss_says_so():
     data = xgboost.DMatrix(np.ones((3, 1)), label=[0.0, 1.0, 2.0])
     with pytest.raises(ValueError, match="got one without a loss in its attributes"):
         boosting.from_xgboost(xgboost.train({"nthread": 1}, data, 1))
+
+
+@pytest.fixture(scope="module")
+def annotated():
+    """A trained booster, and what it says about its training."""
+    X, y = regression(rows=60)
+    booster = boosting.xgboost(SIGMOID).fit(X, y, rounds=2, params=QUIET).booster
+    return booster, booster.attr("selmatch")
+
+
+def restore(booster, text):
+    """Restore from an attribute: an objective that is ready, or None after the one error, which names the attribute."""
+    booster.set_attr(selmatch=text)
+    found = restored_or_refused(booster)
+    if isinstance(found, str):
+        assert found.startswith(
+            "selmatch.boosting.from_xgboost: the booster's attribute 'selmatch' must be as fit(...)"
+        )
+        assert found.endswith("). Save the booster again with the objective that trained it.")
+        assert len(found) < 450
+        return None
+    assert np.isfinite(found.start.score).all()
+    assert 0.0 < found.start.scale < np.inf
+    return found
+
+
+def restored_or_refused(booster):
+    try:
+        return boosting.from_xgboost(booster)
+    except ValueError as error:
+        return str(error)
+
+
+HOSTILE = (
+    None, True, False, 0, -1, 7, 10**400, 1e308, -0.0, math.nan, math.inf, "", "0.5", "selmatch = 1", "{}", "[" * 5000,
+    [], [[]], [1.0, "a"], [[1.0]], [math.inf], {}, {"a": 1}, "\ud800", "newton", ["secant"],
+)  # fmt: skip
+TEXTS = (
+    "", " ", "null", "3", '"loss"', "[]", "[[]]", "{}", "{", "\x1b[31m", "NaN", "[" * 100_000, '{"a":' * 100_000,
+    "9" * 5000, "{}{}", "\ufeff{}", "\N{SNOWMAN}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_an_attribute_that_is_no_objective_is_named(annotated, text):
+    assert restore(annotated[0], text) is None
+
+
+@pytest.mark.parametrize("key", ["loss", "curvature", "route", "ranking", "start", "scale", "other"])
+def test_hostile_values_in_an_attribute_are_named(annotated, key):
+    booster, text = annotated
+    document = json.loads(text)
+    for value in HOSTILE:
+        objective = restore(booster, json.dumps({**document, key: value}))
+        if objective is not None:
+            assert key in ("curvature", "route", "ranking", "start", "scale")
+            assert type(value) in (float, int, str, type(None))
+    lacking = restore(booster, json.dumps({name: value for name, value in document.items() if name != key}))
+    assert (lacking is None) == (key in ("loss", "start", "scale"))
+
+
+@settings(deadline=None)
+@given(at=st.integers(0, 10**6), count=st.integers(0, 40), put=st.text(max_size=4))
+def test_no_change_of_an_attribute_is_more_than_an_error(annotated, at, count, put):
+    booster, text = annotated
+    at %= len(text)
+    put = put.replace("\0", "").encode(errors="ignore").decode()  # what XGBoost can hold
+    restore(booster, text[:at] + put + text[at + count :])
+
+
+def test_an_attribute_that_is_no_text_is_named(annotated):
+    booster, text = annotated
+    booster.set_attr(selmatch=text)
+    raw = bytearray(booster.save_raw("ubj"))
+    raw[raw.index(b"curvature")] = 0xFF
+    with pytest.raises(ValueError, match="the booster's attribute 'selmatch' must"):
+        boosting.from_xgboost(xgboost.Booster(model_file=raw))
+
+
+@pytest.mark.parametrize("booster", [None, 3, object()], ids=type)
+def test_what_is_no_booster_is_named(booster):
+    with pytest.raises(TypeError, match=r"boosting\.xgboost: expected a Booster or an estimator of XGBoost, got"):
+        boosting.from_xgboost(booster)
+
+
+@pytest.mark.parametrize("best", ["", "-1", "-5", "2", "9" * 30, "abc", "1.5", "nan"])
+def test_a_best_round_that_is_none_is_named(annotated, best):
+    X, y = regression(rows=60)
+    model = boosting.xgboost(SIGMOID).fit(X, y, rounds=2, params=QUIET)
+    model.booster.set_attr(best_iteration=best)
+    with pytest.raises(ValueError, match="'best_iteration' must be a whole number from 0 to 1, got"):
+        model.objective.predict(model.booster, X)
+    model.booster.set_attr(best_iteration="1")
+    np.testing.assert_array_equal(model.objective.predict(model.booster, X), model.predict(X))
 
 
 def test_links_of_users_train_but_are_not_kept(caplog):

@@ -419,7 +419,7 @@ def compared(shop):
 
 
 def fits(out):
-    return {path: path.stat().st_mtime_ns for path in (out / "selmatch-journal").rglob("*.npz")}
+    return {path: path.stat().st_mtime_ns for path in (out / "selmatch-journal").rglob("*.fit")}
 
 
 def test_compare_prints_the_verdict_the_table_and_the_report(compared):

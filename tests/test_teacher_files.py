@@ -773,6 +773,67 @@ def test_truncated_and_exchanged_shards_are_named(tmp_path):
         TeacherReader(tmp_path)[0]
 
 
+@pytest.mark.parametrize("name", ["index.json", "shard-00001.safetensors"])
+def test_links_that_lead_nowhere_are_named(tmp_path, name):
+    write(tmp_path, teacher(rows=10), rows_per_shard=5)
+    opened = TeacherReader(tmp_path)
+    path, other = tmp_path / name, tmp_path / "other"
+    path.unlink()
+    path.symlink_to(other)
+    other.symlink_to(path)
+    words = rf"^{re.escape(name)}: must be a file that can be read, got .*{name}"
+    reads = [opened.verify, lambda: opened[7]] if name != "index.json" else []
+    for read in (
+        *reads,
+        lambda: TeacherReader(tmp_path)[7],
+        lambda: TeacherReader(tmp_path, verify=False)[7],
+        lambda: TeacherReader(tmp_path).verify(),
+    ):
+        with pytest.raises(TeacherFileError, match=words) as caught:
+            read()
+        assert caught.value.file == path
+    if name != "index.json":
+        with pytest.raises(TeacherFileError, match=words):
+            TeacherWriter(tmp_path, 50, 4, append=True)
+    TeacherWriter(tmp_path, 50, 4, overwrite=True).close()
+    assert len(TeacherReader(tmp_path)) == 0
+
+
+def test_a_shard_that_cannot_be_opened_is_named(tmp_path, monkeypatch):
+    write(tmp_path, teacher())
+
+    def refuse(path, **_):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(np, "memmap", refuse)
+    with pytest.raises(TeacherFileError, match=r"^shard-00000\.safetensors: must be a file that .*denied"):
+        TeacherReader(tmp_path)[0]
+
+
+def test_writers_need_a_folder(tmp_path):
+    file, link = tmp_path / "file", tmp_path / "link"
+    file.write_text("")
+    link.symlink_to(link)
+    for path in (file, link):
+        with pytest.raises(FileExistsError, match=rf"^TeacherWriter: folder must be a folder, got .*{path.name}, "):
+            TeacherWriter(path, 50, 4)
+
+
+@pytest.mark.parametrize("array", ["indices", "scores", "log_sum_exp", "crc32"])
+def test_records_that_do_not_match_their_checksums_are_named(tmp_path, array):
+    write(tmp_path, teacher(rows=40, classes=65_000, k=3))
+    stored = safetensors.numpy.load((tmp_path / "shard-00000.safetensors").read_bytes())
+    stored[array].view(np.uint8).reshape(40, -1)[17, -1] ^= 1
+    stored["indices"].sort(axis=1)
+    replace_shard(tmp_path, **{array: stored[array]})  # whoever changed it has put the checksums of the files right
+    for verify in (True, False):
+        with pytest.raises(
+            TeacherFileError, match=r"^shard-00000\.safetensors, record 17: must be as it was"
+        ) as caught:
+            TeacherReader(tmp_path, verify=verify).verify()
+        assert caught.value.record == 17
+
+
 def replace_shard(folder, notes=None, **arrays):
     """Put other arrays into the only shard, with checksums to match."""
     path = folder / "shard-00000.safetensors"

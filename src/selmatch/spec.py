@@ -23,7 +23,6 @@ wrong is a :class:`SpecError` that says where, what, and what to do.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
 import errno
@@ -34,9 +33,7 @@ import json
 import math
 import os
 import re
-import shutil
 import tomllib
-import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -47,6 +44,7 @@ import selmatch
 from selmatch.curve import Curve, Interval
 from selmatch.losses import Loss, PerLabel
 from selmatch.words import remedy
+from selmatch.writing import replace_file
 
 __all__ = ["SCHEMA", "SpecError", "digest", "dumps", "from_dict", "load", "loads", "save", "to_dict"]
 
@@ -400,27 +398,9 @@ def save(object: Any, path: str | os.PathLike[str]) -> None:
     format = path.suffix.lower().removeprefix(".")
     if format not in _FORMATS:
         raise ValueError(f"save: path must end in .toml or .json, got {path.name!r}.")
-    if not path.parent.is_dir():  # the error of the draft would name a file that nobody asked for
+    if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "save: the folder must exist. Make it first", str(path.parent))
     replace_file(path, dumps(object, format).encode())
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a file whole: readers see the old one or the new one, never a part."""
-    # a name of its own in the same folder: two writers never share a file, and replacing it is one step
-    draft = path.with_name(f".{uuid.uuid4().hex}.tmp")
-    try:
-        with open(draft, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileNotFoundError):
-            shutil.copymode(path, draft)
-        os.replace(draft, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(draft)
-        raise
 
 
 # ---------------------------------------------------------------------------------------------------------- reading

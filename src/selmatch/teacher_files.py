@@ -44,6 +44,7 @@ except ImportError as error:
 
 from selmatch.batch import mask_of_rows
 from selmatch.sparse_teachers import MOST_EXCESS, TopKTeacher
+from selmatch.writing import drafts_of, replace_file
 
 __all__ = ["TeacherFileError", "TeacherReader", "TeacherWriter"]
 
@@ -236,7 +237,7 @@ class _Index:
         document |= {"metadata": self.metadata, "part": self.part, "parts": self.parts, "complete": self.complete}
         document |= {"records": self.records, "shards": [dataclasses.asdict(shard) for shard in self.shards]}
         data = json.dumps(document | {"sha256": _checksum_of(document)}, indent=1).encode()
-        _replace(folder / self.file, data)
+        replace_file(folder / self.file, data)
         return data
 
 
@@ -254,20 +255,6 @@ def _shard_file(part: int, parts: int, number: int) -> str:
     return ("" if parts == 1 else f"part-{part:05d}-") + f"shard-{number:05d}.safetensors"
 
 
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file in one step: whoever reads it sees all or nothing."""
-    draft = path.with_name(path.name + ".tmp")
-    try:
-        with open(draft, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(draft, path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-
-
 def _read_index(path: Path) -> _Index:
     """The index in a file; all of it is checked."""
     try:
@@ -277,7 +264,7 @@ def _read_index(path: Path) -> _Index:
             f"must exist in {path.parent}, got no such file. Is it a folder that TeacherWriter made?", path
         ) from None
     except OSError as error:
-        raise TeacherFileError(f"must be a file that can be read, got {error}.", path) from error
+        raise _unreadable(path, error) from error
     except (ValueError, RecursionError) as error:
         raise TeacherFileError(f"must be JSON, got something else ({error}). {_DAMAGED}.", path) from error
     problem = _problem_of_document(document, path.name)
@@ -366,6 +353,10 @@ def _indexes_of(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("index*.json") if _INDEX.fullmatch(path.name))
 
 
+def _unreadable(path: Path, error: OSError) -> TeacherFileError:
+    return TeacherFileError(f"must be a file that can be read, got {error}.", path)
+
+
 def _check_size(path: Path, shard: _Shard) -> None:
     try:
         size = path.stat().st_size
@@ -373,6 +364,8 @@ def _check_size(path: Path, shard: _Shard) -> None:
         raise TeacherFileError(
             f"must exist in {path.parent} ({shard.records} records), got no such file. Copy or write it again.", path
         ) from None
+    except OSError as error:
+        raise _unreadable(path, error) from error
     if size != shard.bytes:
         what = "truncated" if size < shard.bytes else "not the one that was written"
         raise TeacherFileError(f"must have {shard.bytes} bytes, got {size}. The file is {what}: write it again.", path)
@@ -444,7 +437,7 @@ class TeacherWriter:
         notes = {} if metadata is None else metadata
         _check_arguments(contents, notes, rows_per_shard, append and overwrite, part, parts)
         self.folder, self.rows_per_shard = Path(folder), rows_per_shard
-        self.folder.mkdir(parents=True, exist_ok=True)
+        _make_folder(self.folder)
         index = _Index(contents, dict(notes), part, parts)
         _make_room(self.folder, index, append, overwrite)
         if append and (self.folder / index.file).exists():
@@ -552,7 +545,9 @@ class TeacherWriter:
         notes = {"format": FORMAT, "classes": str(index.contents.classes), "k": str(index.contents.k)}
         data = safetensors.numpy.save(arrays, notes)
         name = _shard_file(index.part, index.parts, number)
-        _replace(self.folder / name, data)
+        for draft in drafts_of(self.folder / name):  # nobody else writes this shard
+            draft.unlink(missing_ok=True)
+        replace_file(self.folder / name, data)
         return _Shard(name, len(arrays["crc32"]), len(data), hashlib.sha256(data).hexdigest())
 
     def close(self) -> None:
@@ -599,6 +594,15 @@ def _check_arguments(
         problem = "append and overwrite must not both be True."
     if problem is not None:
         raise ValueError(f"TeacherWriter: {problem}")
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise FileExistsError(
+            f"TeacherWriter: folder must be a folder, got {folder}, which is a file or a broken link. Take another."
+        ) from None
 
 
 def _make_room(folder: Path, index: _Index, append: bool, overwrite: bool) -> None:
@@ -822,6 +826,7 @@ class TeacherReader:
             self._offsets[number] = self._checked(number, with_checksum=True)
             for start in range(0, shard.records, _BLOCK):
                 self._read_shard(number, np.arange(start, min(start + _BLOCK, shard.records)))
+            self._check_records(number, self._offsets[number])
 
     def _batch(self, order: np.ndarray | None, start: int, stop: int) -> tuple[Any, TopKTeacher]:
         numbers = np.arange(start, stop) if order is None else order[start:stop]
@@ -906,7 +911,10 @@ class TeacherReader:
     def _raw(self, number: int) -> np.ndarray:
         path = self._path(number)
         _check_size(path, self._shards[number])
-        return np.memmap(path, dtype=np.uint8, mode="r")
+        try:
+            return np.memmap(path, dtype=np.uint8, mode="r")
+        except OSError as error:
+            raise _unreadable(path, error) from error
 
     def _checked(self, number: int, *, with_checksum: bool) -> dict[str, int]:
         """Where the arrays of a shard begin, once its file is what the index says."""
@@ -915,19 +923,22 @@ class TeacherReader:
         got = hashlib.sha256(raw.data).hexdigest() if with_checksum else shard.sha256
         offsets = _array_offsets(path, raw, self._contents, shard.records)
         if got != shard.sha256:
-            self._name_damaged_record(number, offsets)
+            self._check_records(number, offsets)
             raise TeacherFileError(f"SHA-256 must be {shard.sha256}, got {got}. {_DAMAGED}.", path)
         return offsets
 
-    def _name_damaged_record(self, number: int, offsets: dict[str, int]) -> None:
+    def _check_records(self, number: int, offsets: dict[str, int]) -> None:
         """Raise an error for the first record that is not as it was written, if there is one."""
         arrays = self._map(number, offsets)
-        right = _checksums(arrays) == arrays["crc32"]
-        if not right.all():
-            record = int(np.argmin(right))
-            raise TeacherFileError(
-                f"must be as it was written, got another checksum. {_DAMAGED}.", self._path(number), record
-            )
+        for start in range(0, self._shards[number].records, _BLOCK):
+            block = {name: array[start : start + _BLOCK] for name, array in arrays.items()}
+            right = _checksums(block) == block["crc32"]
+            if not right.all():
+                raise TeacherFileError(
+                    f"must be as it was written, got another checksum. {_DAMAGED}.",
+                    self._path(number),
+                    start + int(np.argmin(right)),
+                )
 
 
 def _import_torch() -> Any:

@@ -6,6 +6,7 @@ import copy
 import functools
 import json
 import logging
+import math
 import os
 import warnings
 from collections.abc import Mapping
@@ -28,6 +29,9 @@ _log = logging.getLogger("selmatch.boosting")
 
 #: the booster's attribute that says what it was trained with
 ATTRIBUTE = "selmatch"
+
+#: of strangers' words in errors
+_LONGEST = 200
 
 #: where XGBoost starts when nobody tells it
 _DEFAULT_START = np.float32(0.5)
@@ -209,8 +213,7 @@ class XGBoostObjective(LibraryObjective):
         """
         trained = _booster_of(booster)
         if rounds is None:
-            best = trained.attr("best_iteration")
-            rounds = 0 if best is None else int(best) + 1
+            rounds = _best_rounds(trained)
         data = X if isinstance(X, xgboost.DMatrix) else xgboost.DMatrix(X, enable_categorical=True)
         margin = trained.predict(data, output_margin=True, iteration_range=(0, rounds))
         own = self.native
@@ -319,19 +322,70 @@ class _AllDigits(TrainingCallback):
 
 def from_xgboost(booster: Any) -> XGBoostObjective:
     """The objective with which a booster was trained; see :func:`selmatch.boosting.from_xgboost`."""
-    kept = _booster_of(booster).attr(ATTRIBUTE)
+    kept = _attribute(_booster_of(booster), ATTRIBUTE)
     if kept is None:
         raise ValueError(
             "selmatch.boosting.from_xgboost: the booster must have been trained by fit(...) or saved by "
             "save(booster, path), got one without a loss in its attributes."
         )
-    settings = json.loads(kept)
-    score = settings.pop("start")
-    start = Start(tuple(score) if isinstance(score, list) else score, settings.pop("scale"))
-    objective = XGBoostObjective(spec.loads(settings.pop("loss"), "json"), **settings)
-    objective.start = start
+    try:
+        return _restored(kept)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        problem = str(error) if len(str(error)) <= _LONGEST else f"{str(error)[:_LONGEST]} ..."
+        raise ValueError(
+            f"selmatch.boosting.from_xgboost: the booster's attribute {ATTRIBUTE!r} must be as fit(...) or "
+            f"save(booster, path) wrote it, got another one ({problem}). Save the booster again with the "
+            "objective that trained it."
+        ) from error
+
+
+def _restored(text: str) -> XGBoostObjective:
+    """The objective in the words of :meth:`XGBoostObjective.annotate`; any error for other words."""
+    said = json.loads(text)
+    needed, options = {"loss", "start", "scale"}, {"curvature", "route", "ranking"}
+    if not isinstance(said, dict) or not needed <= said.keys() <= needed | options:
+        raise ValueError(f"it must hold {', '.join(sorted(needed | options))}")
+    score = said["start"]
+    start = tuple(map(_finite, score)) if isinstance(score, list) and score else _finite(score)
+    scale = _finite(said["scale"])
+    if scale <= 0.0:
+        raise ValueError(f"scale must be > 0, got {scale}")
+    loss = spec.loads(said["loss"], "json", name="loss")
+    objective = XGBoostObjective(loss, **{name: said[name] for name in options & said.keys()})
+    objective.start = Start(start, scale)
     return objective
 
 
+def _finite(number: Any) -> float:
+    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+        raise ValueError(f"start and scale must be finite numbers, got {number!r}")
+    return float(number)
+
+
+def _best_rounds(booster: xgboost.Booster) -> int:
+    """How many rounds there are up to the best; 0, which means all, without early stopping."""
+    best, rounds = _attribute(booster, "best_iteration"), booster.num_boosted_rounds()
+    if best is None:
+        return 0
+    if not (best.isdecimal() and len(best) < 10 and int(best) < rounds):
+        raise ValueError(
+            f"selmatch.boosting.xgboost: the booster's attribute 'best_iteration' must be a whole number from 0 to "
+            f"{rounds - 1}, got {best[:_LONGEST]!r}. Say how many rounds to use: predict(booster, X, rounds=...)."
+        )
+    return int(best) + 1
+
+
+def _attribute(booster: xgboost.Booster, name: str) -> str | None:
+    """What a booster says of itself; an empty text for what is none."""
+    try:
+        return booster.attr(name)
+    except (AssertionError, UnicodeDecodeError):  # so XGBoost takes empty texts, and bytes of no encoding
+        return ""
+
+
 def _booster_of(trained: Any) -> xgboost.Booster:
+    if not isinstance(trained, xgboost.Booster) and not hasattr(trained, "get_booster"):
+        raise TypeError(
+            f"selmatch.boosting.xgboost: expected a Booster or an estimator of XGBoost, got {type(trained).__name__}."
+        )
     return trained if isinstance(trained, xgboost.Booster) else trained.get_booster()

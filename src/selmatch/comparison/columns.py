@@ -15,11 +15,11 @@ import numpy as np
 import pandas
 
 import selmatch
-from selmatch import spec
 from selmatch.comparison import cells, reading, tables
 from selmatch.comparison.question import ROLES, Question
 from selmatch.comparison.spellings import DATES, NUMBERS
 from selmatch.words import remedy
+from selmatch.writing import replace_file
 
 #: the version of the files that this library writes
 SCHEMA = 1
@@ -147,7 +147,7 @@ class Columns:
         lines = [json.dumps(feature, ensure_ascii=False) for feature in document.pop("features")]
         head = json.dumps(document, indent=1, ensure_ascii=False).removesuffix("\n}")
         text = f'{head},\n "features": [\n  {f",{chr(10)}  ".join(lines)}\n ]\n}}\n'
-        spec.replace_file(Path(os.path.realpath(path)), text.encode())
+        replace_file(path, text.encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, digest: str | None = None) -> Columns:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import os
-import uuid
-import zipfile
-import zlib
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import selmatch
+from selmatch.writing import replace_file
 
 _log = logging.getLogger("selmatch.comparison")
 
@@ -25,6 +25,9 @@ _log = logging.getLogger("selmatch.comparison")
 JOURNAL = "selmatch-journal"
 #: raise it when fits change their meaning
 _SCHEMA = 3
+#: of a file: criterion and rounds; then come the scores, and the checksum
+_NUMBERS = struct.Struct("<dq")
+_CHECKSUM = hashlib.sha256
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +50,10 @@ class Outcome:
     criterion: float
     rounds: int
 
-    def fits(self, tested: int, validated: int) -> bool:
-        """Whether it has the right numbers of rows, all of them finite, and something to be compared by."""
-        whole = self.test.shape == (tested,) and self.valid.shape == (validated,)
-        whole = whole and self.test.dtype.kind == self.valid.dtype.kind == "f"
-        finite = whole and bool(np.isfinite(self.test).all() and np.isfinite(self.valid).all())
-        return finite and self.rounds >= 0 and not np.isnan(self.criterion)
+    @property
+    def is_finite(self) -> bool:
+        """Whether all scores are finite, and it can be compared."""
+        return bool(np.isfinite(self.test).all() and np.isfinite(self.valid).all()) and not math.isnan(self.criterion)
 
 
 def fingerprint(rows: str, asked: Mapping[str, Any], packages: tuple[str, ...]) -> str:
@@ -82,8 +83,8 @@ def home(folder: str | os.PathLike[str], name: str) -> Path:
 class Journal:
     """A folder of outcomes, one small file for each fit; without a folder nothing is kept.
 
-    Files are written under another name first, so that a killed run leaves whole files only; two runs at once write
-    equal files.
+    A file begins with the question and the fit that it belongs to, and ends with a checksum: one that was damaged, or
+    put in the place of another, is never taken for an outcome.
 
     Parameters
     ----------
@@ -98,17 +99,24 @@ class Journal:
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
 
-    def read(self, name: str) -> Outcome | None:
-        """What a fit left, if it was finished and its file is whole."""
+    def read(self, name: str, tested: int, validated: int) -> Outcome | None:
+        """What a fit left, if it was finished and its file is whole.
+
+        Parameters
+        ----------
+        name : str
+            Of the fit.
+        tested, validated : int
+            How many rows it has predicted.
+        """
         if self.folder is None:
             return None
-        path = self.folder / f"{name}.npz"
+        path = self.folder / f"{name}.fit"
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
-                return Outcome(kept["test"], kept["valid"], float(kept["criterion"]), int(kept["rounds"]))
+            return _unpacked(_read_exactly(path, _length(path, tested + validated)), path, tested)
         except FileNotFoundError:
             return None
-        except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+        except (OSError, ValueError) as error:
             _log.warning("compare: %s is broken and will be made again: %s", path.name, error)
             return None
 
@@ -116,24 +124,58 @@ class Journal:
         """Keep what a fit left."""
         if self.folder is None:
             return
+        path = self.folder / f"{name}.fit"
         for last in (False, False, True):
             try:
-                return self._write(self.folder / f"{name}.npz", outcome)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                return replace_file(path, _packed(path, outcome))
             except FileNotFoundError:  # another run has removed the folder, to begin anew
                 if last:
                     raise
+            except PermissionError:  # on Windows another run may be reading its equal file
+                if not path.exists():
+                    raise
+                return
 
-    def _write(self, path: Path, outcome: Outcome) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f"{path.stem}.{uuid.uuid4().hex}.part")
-        try:
-            with draft.open("wb") as file:
-                np.savez(
-                    file, test=outcome.test, valid=outcome.valid, criterion=outcome.criterion, rounds=outcome.rounds
-                )
-            os.replace(draft, path)
-        except PermissionError:  # on Windows another run may be reading its equal file
-            if not path.exists():
-                raise
-        finally:
-            draft.unlink(missing_ok=True)
+
+def _packed(path: Path, outcome: Outcome) -> bytes:
+    """The bytes of a file."""
+    numbers = _NUMBERS.pack(outcome.criterion, outcome.rounds)
+    scores = np.concatenate([outcome.test, outcome.valid]).astype("<f8").tobytes()
+    data = _title(path) + numbers + scores
+    return data + _CHECKSUM(data).digest()
+
+
+def _unpacked(data: bytes, path: Path, tested: int) -> Outcome:
+    """The outcome in the bytes of a file of the right length."""
+    title, body = _title(path), memoryview(data)[: -_CHECKSUM().digest_size]
+    if not data.startswith(title):
+        raise ValueError("it belongs to another fit")
+    if _CHECKSUM(body).digest() != data[len(body) :]:
+        raise ValueError("its checksum is another one")
+    criterion, rounds = _NUMBERS.unpack_from(body, len(title))
+    scores = np.frombuffer(body, "<f8", offset=len(title) + _NUMBERS.size).astype(np.float64)
+    outcome = Outcome(scores[:tested], scores[tested:], criterion, rounds)
+    if not outcome.is_finite:
+        raise ValueError("its numbers are not finite")
+    return outcome
+
+
+def _length(path: Path, scores: int) -> int:
+    return len(_title(path)) + _NUMBERS.size + 8 * scores + _CHECKSUM().digest_size
+
+
+def _title(path: Path) -> bytes:
+    """The first line of a file."""
+    return f"selmatch fit {path.parent.name}/{path.stem}\n".encode()
+
+
+def _read_exactly(path: Path, length: int) -> bytes:
+    """The bytes of a file of this length."""
+    found = path.stat().st_size  # first: what is longer, or no file at all, is not even opened
+    if found == length:
+        data = path.read_bytes()
+        found = len(data)
+        if found == length:
+            return data
+    raise ValueError(f"it must have {length} bytes, got {found}")

@@ -17,6 +17,7 @@ from selmatch import spec
 from selmatch.comparison.question import Question
 from selmatch.losses import MatchingLoss
 from selmatch.words import readable
+from selmatch.writing import replace_file
 
 if TYPE_CHECKING:
     from selmatch.comparison.columns import Columns
@@ -271,7 +272,7 @@ class Comparison:
         """The same as text; written to a file if there is a path."""
         text = json.dumps(self.to_dict(), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
         if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
+            replace_file(path, text.encode())
         return text
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:

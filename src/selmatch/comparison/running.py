@@ -108,8 +108,8 @@ class Run:
         for recipe in self.recipes:
             for i, setting in enumerate(self.settings(recipe)):
                 name = f"{recipe.name}-{digest(setting)}-split{number}"
-                found = self.journal.read(name)
-                if found is None or not found.fits(len(split.test), len(split.valid)):
+                found = self.journal.read(name, len(split.test), len(split.valid))
+                if found is None:
                     trainer = trainer or fitting.trainer(part)
                     found = trainer.fit(recipe, setting)
                     self.journal.write(name, found)

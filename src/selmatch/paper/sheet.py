@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from selmatch.paper.records import CONDITION, ERRATUM, HOLDS, OURS, REMARK, REPEATED, WORDING, Claim, Evidence
+from selmatch.writing import replace_file
 
 PAGE = "index.html"
 CLAIM = re.compile(r"\bC\d{2,3}\b")
@@ -93,9 +94,7 @@ def write(folder: Path, progress: Callable[[str], object] | None = None) -> Path
     )
     description = "Every figure, table and claim of the paper on selective matching losses, redrawn and checked."
     path = folder / PAGE
-    path.write_text(
-        page("The paper, redrawn and checked", body, description=description), encoding="utf-8", newline="\n"
-    )
+    replace_file(path, page("The paper, redrawn and checked", body, description=description).encode())
     return path
 
 

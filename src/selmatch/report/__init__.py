@@ -14,6 +14,7 @@ from selmatch.comparison.tabulate import shown
 from selmatch.report import illustrations, method, tables, units
 from selmatch.report.pages import page, render
 from selmatch.words import readable
+from selmatch.writing import replace_file
 
 __all__ = ["html", "write"]
 
@@ -33,7 +34,7 @@ def write(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(html(comparison, path.parent), encoding="utf-8", newline="\n")
+    replace_file(path, html(comparison, path.parent).encode())
     return path
 
 
