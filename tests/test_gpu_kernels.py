@@ -52,6 +52,13 @@ def test_a_failing_check_is_reported(caplog):
     assert "off by 7" in caplog.text
 
 
+def test_checks_are_not_run_without_their_assertions(monkeypatch, capsys):
+    monkeypatch.setattr(selftest.sys, "flags", SimpleNamespace(optimize=1))
+    with pytest.raises(SystemExit):
+        selftest.main(["--only", "nothing"])
+    assert "python -O leaves out" in capsys.readouterr().err
+
+
 # ---------------------------------------------------------------------------------------------------------------- forms
 
 

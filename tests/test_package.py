@@ -45,6 +45,13 @@ def test_every_public_name_has_a_docstring(name):
         assert "__doc__" in vars(value)
 
 
+def test_no_check_is_lost_with_python_minus_o():
+    checks = ROOT / "src" / "selmatch" / "kernels" / "checks"  # tests, whose command refuses -O
+    files = [path for path in (ROOT / "src").rglob("*.py") if not path.is_relative_to(checks)]
+    texts = {path: path.read_text(encoding="utf-8") for path in files}
+    assert not [path for path, text in texts.items() if re.search(r"^\s*assert ", text, re.MULTILINE)]
+
+
 def test_the_wheel_imports_outside_the_source_tree(tmp_path):
     python("-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT)
     (wheel,) = tmp_path.glob("selmatch-*.whl")

@@ -215,11 +215,7 @@ def choose(who: str, booster: str, loss: MatchingLoss, curvature: str, route: st
     """The route that runs: "native" where it is asked for or gives the same trees, else "python"."""
     found = of(booster, loss) if ranking is None else None
     if route == "native":
-        if found is None:
-            raise ValueError(
-                f"{who}: route='native' must have a link that the booster knows, got {loss!r}. It knows Sigmoid() and "
-                "Identity(), stretched and shifted. Use route='python'."
-            )
+        found = _known(who, found, loss)
         if curvature == "secant" and found.kind is not Identity:
             raise ValueError(
                 f"{who}: route='native' must have curvature='newton', got 'secant'. The booster's own objective uses "
@@ -229,6 +225,15 @@ def choose(who: str, booster: str, loss: MatchingLoss, curvature: str, route: st
     # CatBoost's split scores weigh rows, not curvatures: its regularisation cannot be converted
     exact = found is not None and (found.kind is Identity or booster != "catboost")
     return "native" if route is None and curvature == "newton" and exact else "python"
+
+
+def _known(who: str, found: Native | None, loss: MatchingLoss) -> Native:
+    if found is None:
+        raise ValueError(
+            f"{who}: route='native' must have a link that the booster knows, got {loss!r}. It knows Sigmoid() and "
+            "Identity(), stretched and shifted. Use route='python'."
+        )
+    return found
 
 
 def native_params(
@@ -264,9 +269,7 @@ def native_params(
     if booster not in _OBJECTIVES:
         raise ValueError(f"{who}: booster must be one of {', '.join(_OBJECTIVES)}, got {booster!r}.")
     made = checked_loss(who, loss, None)
-    choose(who, booster, made, "newton", "native", None)
-    found = of(booster, made)
-    assert found is not None
+    found = _known(who, of(booster, made), made)
     reason = unlike(booster, found.kind, params or {})
     if reason is not None:
         raise ValueError(f"{who}: params must not hold {reason}. Leave it out.")
@@ -320,7 +323,4 @@ def _any(who: str, loss: Any) -> Native:
     from selmatch.boosting.objective import checked_loss
 
     made = checked_loss(who, loss, None)
-    choose(who, "xgboost", made, "newton", "native", None)
-    found = of("xgboost", made)
-    assert found is not None
-    return found
+    return _known(who, of("xgboost", made), made)

@@ -60,9 +60,8 @@ class Trainer(BoosterTrainer):
         objective = boosting.lightgbm(self.part.centred_loss)
         self._fill(scores, weights)
         merged = {**params, **objective.params(scores, weights)}
-        start = objective.start
-        assert start is not None
-        return self._trained(merged, lambda raw: raw + start.score + self.part.offset)
+        (start,) = objective.start_scores(1)
+        return self._trained(merged, lambda raw: raw + start + self.part.offset)
 
     def _fill(self, labels: np.ndarray, weights: np.ndarray | None) -> None:
         train, _ = self._sets

@@ -1,4 +1,4 @@
-"""Generated code: written to a cache folder, compiled by Numba on the first call, kept on disk for the next process."""
+"""Generated code: compiled by Numba on the first call, kept on disk for the next process."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import functools
 import hashlib
 import inspect
 import logging
+import pickle
 import sys
 import threading
-import types
 from time import perf_counter
 from typing import Any
 
 import numba
 import numpy as np
+from numba.core.caching import NullCache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
 
 import selmatch
 from selmatch.kernels import cache, cpu_functions, emit, loops, pool
@@ -117,10 +120,49 @@ def _versions() -> str:
 
 
 def _executed(name: str, text: str, key: str) -> Any:
-    path = cache.written(text, key)
-    module = types.ModuleType(f"selmatch_kernel_{key}")
-    module.__file__ = str(path or f"<{module.__name__}>")
-    sys.modules[module.__name__] = module  # where Numba looks for the names of what it loads from disk
-    with cpu_functions.cached(path is not None):
-        exec(compile(text, module.__file__, "exec"), module.__dict__)
-    return module.__dict__["block" if name.endswith("_block") else name]
+    module = cache.run(f"selmatch_kernel_{key}", text)
+    dispatcher = module.__dict__["block" if name.endswith("_block") else name]
+    dispatcher._cache = _Kept(key)
+    return dispatcher
+
+
+class _Kept(NullCache):
+    """Compiled code as Numba asks for it, in a file for each combination of types.
+
+    Numba's own cache unpickles whatever it finds, in whatever folder NUMBA_CACHE_DIR names, and one wrong bit in the
+    machine code ends the process. Here a file begins with a digest of its name and of the rest.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        target_context.refresh()
+        name = self._name(sig, target_context)
+        content = cache.read(name)
+        if content is None:
+            return None
+        data = content[_DIGEST:]
+        if content != _signed(name, data):
+            cache.discard(name, "it is damaged")
+            return None
+        try:
+            return CompileResult._rebuild(target_context, *pickle.loads(data))
+        except Exception as error:  # whatever another build of Numba has left out of its version
+            cache.discard(name, str(error))
+            return None
+
+    def save_overload(self, sig: Any, cres: CompileResult) -> None:
+        name = self._name(sig, cres.target_context)
+        cache.keep(name, _signed(name, dumps(cres._reduce())))
+
+    def _name(self, sig: Any, target_context: Any) -> str:
+        types = f"{sig} {target_context.codegen().magic_tuple()}"  # with the processor
+        return f"kernel_{self._key}_{hashlib.sha256(types.encode()).hexdigest()[:16]}.bin"
+
+
+_DIGEST = hashlib.sha256().digest_size
+
+
+def _signed(name: str, data: bytes) -> bytes:
+    return hashlib.sha256(name.encode() + data).digest() + data

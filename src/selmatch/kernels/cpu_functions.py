@@ -9,9 +9,6 @@ NaN, subnormal numbers, overflow and underflow come out as in the C library.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,27 +28,15 @@ device: Any = numba.njit(fastmath=set(FASTMATH), **_INLINED)
 #: the type of what this makes: a function without the first argument, which static checkers cannot know
 intrinsic: Any = _intrinsic
 
-_keep: ContextVar[bool] = ContextVar("keep", default=False)
-
-
-@contextmanager
-def cached(keep: bool) -> Iterator[None]:
-    """Loops made inside are kept on disk, or not."""
-    token = _keep.set(keep)
-    try:
-        yield
-    finally:
-        _keep.reset(token)
-
 
 def loop(function: Any) -> Any:
     """A loop over arrays, compiled: other Python threads may run meanwhile."""
-    return numba.njit(function, error_model="numpy", fastmath=set(FASTMATH), nogil=True, cache=_keep.get())
+    return numba.njit(function, error_model="numpy", fastmath=set(FASTMATH), nogil=True)
 
 
 def block(function: Any) -> Any:
     """Short loops, for callers who need Python's lock again at once."""
-    return numba.njit(function, error_model="numpy", fastmath=set(FASTMATH), cache=_keep.get())
+    return numba.njit(function, error_model="numpy", fastmath=set(FASTMATH))
 
 
 @numba.njit(fastmath={"reassoc"}, **_INLINED)

@@ -6,6 +6,10 @@ compiled kernel. Only 0 stays in it; formulas have already been simplified where
 
 from __future__ import annotations
 
+import functools
+import inspect
+import logging
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -25,6 +29,7 @@ from selmatch.arrays.trace import (
     walk,
 )
 
+_log = logging.getLogger(__name__)
 #: a formula with more operations than this holds an unrolled search or integral, which NumPy does better
 LONGEST = 600
 
@@ -86,6 +91,17 @@ class Recorded(NamedTuple):
     variables: tuple[str, ...]
     results: tuple[Expression, ...]
     double: bool
+
+
+@functools.cache
+def has_sources() -> bool:
+    """Whether selmatch was installed with its source files: kernels are copied from them."""
+    try:
+        inspect.getsource(sys.modules[__name__])
+    except OSError:
+        _log.warning("selmatch was installed without its source files: NumPy and PyTorch do the work of kernels")
+        return False
+    return True
 
 
 def record(name: str, function: Callable[..., Any], *variables: str, single: bool, target: Target = CPU) -> Recorded:

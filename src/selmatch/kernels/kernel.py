@@ -93,10 +93,15 @@ class Elementwise:
             raise ValueError(f"kernels.elementwise: backend must be None, 'numba' or 'numpy', got {backend!r}.")
         if backend == "numba" and not _has_numba():
             raise ImportError(f"selmatch.kernels with backend='numba' needs Numba. {_INSTALL}")
+        if backend == "numba" and not emit.has_sources():
+            raise RuntimeError(
+                "kernels.elementwise: the source files of selmatch must be installed for backend='numba', "
+                "got compiled files only. Use backend=None or 'numpy'."
+            )
         self.curve, self._asked = curve, backend
         # how far from 0 the curve's own places are: shifts round scores at that size
         self.reach = max(abs(float(end)) for end in curve.window())
-        self._compile = backend != "numpy" and _has_numba()
+        self._compile = backend != "numpy" and _has_numba() and emit.has_sources()
         self._plans: dict[tuple[str, bool], Any] = {}
         if backend == "numba":
             for name in _NEEDED:

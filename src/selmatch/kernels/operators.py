@@ -19,7 +19,7 @@ import torch
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from selmatch.composite import CompositeSoftmax, Separable
-from selmatch.kernels.emit import NotCompilable
+from selmatch.kernels import emit
 from selmatch.losses import MatchingLoss
 from selmatch.sparse_teachers import dense_rows
 
@@ -32,8 +32,8 @@ _kinds: dict[str, str] = {}
 
 
 def is_available() -> bool:
-    """Whether Triton is there."""
-    return importlib.util.find_spec("triton") is not None
+    """Whether Triton is there, and the source files that it reads."""
+    return importlib.util.find_spec("triton") is not None and emit.has_sources()
 
 
 def form_of(potential: Any) -> str | None:
@@ -44,7 +44,7 @@ def form_of(potential: Any) -> str | None:
 
     try:
         key = forms.key_of(potential)
-    except NotCompilable as error:
+    except emit.NotCompilable as error:
         _log.info("%r has no GPU kernels: %s. PyTorch computes it.", potential, error)
         return None
     is_sum = isinstance(potential, Separable)

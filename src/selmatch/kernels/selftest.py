@@ -99,6 +99,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--sanitize", action="store_true", help="also run compute-sanitizer, where it is installed")
     given = parser.parse_args(arguments)
+    if sys.flags.optimize:
+        parser.error("python -O leaves out what the checks assert; run them without it")
     _log_lines()
     interpreting = os.environ.get("TRITON_INTERPRET") == "1"
     if not interpreting and not torch.cuda.is_available():

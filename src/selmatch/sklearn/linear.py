@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from selmatch.boosting.frames import Columns
 from selmatch.parameters import number
 from selmatch.sklearn.base import Selective, real_targets, whole
-from selmatch.sklearn.solving import Problem, minimised
+from selmatch.sklearn.solving import Point, Problem, minimised
 
 
 class SelectiveLinearModel(Selective):
@@ -161,7 +161,7 @@ class SelectiveLinearModel(Selective):
                 "them, for example by sklearn.preprocessing.OneHotEncoder."
             )
 
-    def _start(self, problem: Problem, shift: np.ndarray) -> tuple[np.ndarray, float]:
+    def _start(self, problem: Problem, shift: np.ndarray) -> tuple[Point, float]:
         """Where to start, and the loss of the best constant."""
         constant = np.zeros(problem.shape)
         potential = self.loss_.potential
@@ -179,9 +179,8 @@ class SelectiveLinearModel(Selective):
                 f"overflows between {problem.y.min():g} and {problem.y.max():g}. Scale the targets, or cap the link."
             )
         earlier = self._earlier(shift) if self.warm_start else None
-        if earlier is not None and earlier.shape == constant.shape and problem.at(earlier) is not None:
-            return earlier, point.value
-        return constant, point.value
+        known = problem.at(earlier) if earlier is not None and earlier.shape == constant.shape else None
+        return known or point, point.value
 
     def _earlier(self, shift: np.ndarray) -> np.ndarray | None:
         """The coefficients of an earlier fit, as the solver holds them."""

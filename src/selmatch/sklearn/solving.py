@@ -212,14 +212,12 @@ def _iterated(
 # --------------------------------------------------------------------------------------------------------- the search
 
 
-def minimised(problem: Problem, start: np.ndarray, scale: float, *, tolerance: float, steps: int) -> Outcome:
-    """The coefficients with the smallest loss, from a start at which the loss is finite.
+def minimised(problem: Problem, point: Point, scale: float, *, tolerance: float, steps: int) -> Outcome:
+    """The coefficients with the smallest loss, from a point on.
 
     The tolerance is on Newton's decrement, the change of the scores that is left to do, weighted by the curvature, as
     a share of the same for the whole problem: ``scale`` is the loss of the best constant.
     """
-    point = problem.at(start)
-    assert point is not None
     for count in range(1, steps + 1):
         point, decrement = _advanced(problem, point)
         if decrement <= tolerance**2 * scale:

@@ -1,4 +1,4 @@
-"""Forms: what the kernels of a potential depend on, as generated files that are found again by their key.
+"""Forms: what the kernels of a potential depend on, as generated texts that are found again by their key.
 
 A form is the text of a module: the device functions of one curve, the templates that call them, and where the
 parameters of the potential are found among the numbers that a kernel reads. Potentials that differ only in these
@@ -10,13 +10,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import importlib.util
+import importlib
 import inspect
 import math
-import sys
-import tempfile
 import threading
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -60,7 +57,7 @@ def key_of(potential: Any) -> str:
         If its value or primitive is no formula, or if there are no kernels for such a potential.
     """
     text = _text(potential)
-    key = hashlib.sha256(f"{selmatch.__version__}\n{_functions()}\n{text}".encode()).hexdigest()[:24]
+    key = _key(text.encode())
     with _lock:
         _texts[key] = text
         _potentials.setdefault(key, potential)
@@ -80,37 +77,31 @@ def module_of(key: str) -> ModuleType:
     """The kernels of a form, ready to be launched."""
     with _lock:
         if key not in _modules:
-            path = _file(key)
-            name = f"selmatch_kernels_{key}"
-            spec = importlib.util.spec_from_file_location(name, path)
-            if spec is None or spec.loader is None:
-                raise ImportError(f"selmatch.kernels: the generated file {path} cannot be loaded.")
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[name] = module
-            spec.loader.exec_module(module)
-            _modules[key] = module
+            _modules[key] = cache.run(f"selmatch_kernels_{key}", _text_of(key))
         return _modules[key]
 
 
-def _file(key: str) -> Path:
-    """A real file with the text of a form, which Triton insists on."""
+def _text_of(key: str) -> str:
+    """The text of a form: of this process, which keeps it, or of another one that has kept it."""
+    name = f"kernel_{key}.py"
+    kept = cache.read(name)
     if key in _texts:
-        written = cache.written(_texts[key], key) or cache.written(_texts[key], key, _temporary_folder())
-        if written is None:
-            raise RuntimeError("selmatch.kernels: some folder must be writable, got none. Set SELMATCH_CACHE to one.")
-        return written
-    path = cache.folder() / cache.name_of(key)
-    if not path.is_file():
+        content = _texts[key].encode()
+        if kept not in (None, content):
+            cache.discard(name, "it is damaged")
+        if kept != content:
+            cache.keep(name, content)
+        return _texts[key]
+    if kept is None or _key(kept) != key:
         raise RuntimeError(
-            f"selmatch.kernels: the form {key} must be in the cache folder {cache.folder()}, got no file. "
-            "Make the loss again in this process."
+            f"selmatch.kernels: the form {key} must be in the cache folder {cache.folder()}, "
+            f"got {'no file' if kept is None else 'another text'}. Make the loss again in this process."
         )
-    return path
+    return kept.decode()
 
 
-@functools.cache
-def _temporary_folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="selmatch_kernels_"))
+def _key(text: bytes) -> str:
+    return hashlib.sha256(f"{selmatch.__version__}\n{_functions()}\n".encode() + text).hexdigest()[:24]
 
 
 @functools.cache
