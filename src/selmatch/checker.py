@@ -8,6 +8,7 @@ refuses. It needs python-flint and nothing else of this library.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -613,9 +614,9 @@ def require_no_fall(formula: Sequence[Operation], cuts: Sequence[float]) -> int:
 
 
 def _require(formula: Sequence[Operation], cuts: Sequence[float], inside: Any, joins: Any) -> int:
-    if len(cuts) < 2 or any(not a < b for a, b in zip(cuts, cuts[1:], strict=False)):
+    if len(cuts) < 2 or any(not a < b for a, b in itertools.pairwise(cuts)):
         raise Unverified("the cuts must be increasing scores")
-    waiting = [(a, b) for a, b in zip(cuts, cuts[1:], strict=False)][::-1]
+    waiting = [(a, b) for a, b in itertools.pairwise(cuts)][::-1]
     looks, before = 0, None
     while waiting:
         a, b = waiting.pop()
