@@ -66,7 +66,14 @@ class Proved(Certificate):
     evidence: tuple[Any, ...] = field(default=(), repr=False)
 
     def verify(self) -> bool:
-        """Check the proof again, by a second path that shares no code with the search."""
+        """Check the proof again, by a second path that shares no code with the search; False where it cannot be done.
+
+        Examples
+        --------
+        >>> import selmatch as sm
+        >>> sm.certify.convex(sm.parse("z + 0.9*tanh(3*(z-1)) - 0.9*tanh(z)")).verify()
+        True
+        """
         from selmatch.evidence import Unverified
 
         try:
@@ -74,7 +81,7 @@ class Proved(Certificate):
                 part.check()
         except Unverified:
             return False
-        return True
+        return bool(self.evidence)
 
 
 @dataclass(frozen=True)
@@ -121,8 +128,10 @@ def for_all_labels(parts: Mapping[float, Certificate]) -> Certificate:
         named(label, part, part.remains if isinstance(part, Undecided) else part.how) for label, part in told.items()
     )
     if proved:
-        boxes = sum(part.boxes for part in parts.values() if isinstance(part, Proved))
-        return Proved(first.statement, shared or first.domain, reasons, boxes)
+        certificates = [part for part in parts.values() if isinstance(part, Proved)]
+        boxes = sum(part.boxes for part in certificates)
+        evidence = tuple(item for part in certificates for item in part.evidence)
+        return Proved(first.statement, shared or first.domain, reasons, boxes, evidence)
     how = next(iter(told.values())).how
     return Undecided(first.statement, shared or first.domain, how, remains=reasons)
 

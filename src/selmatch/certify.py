@@ -38,6 +38,7 @@ from selmatch.certificates import (
 )
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable
 from selmatch.curve import Curve, Interval
+from selmatch.evidence import Structure
 from selmatch.formula import Formula
 from selmatch.losses import potential_of
 from selmatch.parameters import has_plain_numbers, pair
@@ -352,7 +353,7 @@ def _decided(statement: str, curve: Curve, domain: Interval, witness_of: Any, ef
     """Structure first, then a quick look for a fall, then a search that ends with a proof or a fall."""
     how = why_non_decreasing(curve, domain.low, domain.high)
     if how:
-        return Proved(statement, domain, how)
+        return Proved(statement, domain, how, evidence=(Structure(curve, domain.low, domain.high),))
     effort = effort or Effort()
     fall = sampled_fall(curve, domain, effort)
     certain = _falls_certainly(curve, fall)

@@ -13,6 +13,7 @@ import numpy as np
 
 from selmatch.arrays.trace import Step, run, steps, trace
 from selmatch.curve import Curve
+from selmatch.structure import why_non_decreasing
 
 #: a formula and the curve that it was traced from agree at so many scores, but for rounding
 _SAMPLES, _AGREEMENT = 65, 1e-6
@@ -74,6 +75,24 @@ class Pieces:
             require(operations, self.cuts)
         except checker.Unverified as error:
             raise Unverified(str(error)) from error
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A curve of the library that never decreases between two scores, as its parts say in exact arithmetic."""
+
+    curve: Curve
+    low: float
+    high: float
+
+    def check(self) -> None:
+        """Raise :class:`Unverified` unless the checker sees it in the formula, or the parts say it again."""
+        try:
+            inner = [place for place in self.curve.places if self.low < place < self.high]
+            pieces(self.curve, self.curve, (self.low, *inner, self.high))
+        except (Unverified, ImportError):  # a search within the formula, or no python-flint
+            if not why_non_decreasing(self.curve, self.low, self.high):
+                raise Unverified("its parts do not say that the curve never decreases") from None
 
 
 def pieces(function: Any, curve: Curve, cuts: Sequence[float], claim: str = "never decreases") -> Pieces:

@@ -92,8 +92,12 @@ def _search_composite(curve: CompositeSigmoid, low: float, high: float, effort: 
     verdict = never_negative(lambda x: bracket(curve, x), low, high, effort, None if known else curve)
     if not known:
         # where q jumps upwards so does h; but of a q that is a derivative, Q itself may jump
-        verdict = _with_jumps(q if _is_continuous_integral(q) else curve, verdict, low, high)
-    return verdict
+        return _with_jumps(q if _is_continuous_integral(q) else curve, verdict, low, high)
+
+    def sign(x: Array) -> Array:
+        return curve.bracket(q.slope(x), curve.logit(x), q(x))
+
+    return _checked(verdict, sign, curve, low, high, "is never negative")
 
 
 def _search_inverse(curve: Inverse, low: float, high: float, effort: Effort) -> Verdict:
