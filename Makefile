@@ -19,7 +19,7 @@ ifdef PIP_INDEX_URL
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 
-.PHONY: help demo tour examples paper docs screenshots test test-full test-slow fuzz bench gpu-test gpu-bench lint types clean
+.PHONY: help demo tour examples paper docs screenshots test test-full test-slow fuzz fuzz-proofs bench gpu-test gpu-bench lint types clean
 
 help:
 	@echo "make demo       compares losses on real visits to a shop, and writes a report"
@@ -32,6 +32,7 @@ help:
 	@echo "make test-full  the same with 2,000 random examples per property"
 	@echo "make test-slow  integrations that take minutes"
 	@echo "make fuzz       100,000 random formulas and spec files (COUNT=..., SEED=...)"
+	@echo "make fuzz-proofs 20,000 certificates against 60 digits (COUNT=..., SEED=...)"
 	@echo "make bench      the measurements behind the documentation"
 	@echo "make gpu-test   the checks of the GPU kernels, on a machine with a GPU"
 	@echo "make gpu-bench  the measurements of docs/performance.md, on a machine with a GPU"
@@ -72,10 +73,13 @@ test-full: $(VENV)/.dev
 test-slow: $(VENV)/.dev
 	$(PYTEST) -m slow || [ $$? -eq 5 ]
 
-COUNT ?= 100000
+COUNT ?= $(if $(filter fuzz-proofs,$(MAKECMDGOALS)),20000,100000)
 SEED  ?= 0
 fuzz: $(VENV)/.dev
 	PYTHONPATH=tests $(BIN)/python -m fuzzing --count $(COUNT) --seed $(SEED)
+
+fuzz-proofs: $(VENV)/.dev
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m fuzzing --what proofs --count $(COUNT) --seed $(SEED)
 
 bench: $(VENV)/.dev
 	@for script in $(filter-out benchmarks/gpu.py benchmarks/distillation.py,$(wildcard benchmarks/[a-z]*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -1,4 +1,4 @@
-"""``PYTHONPATH=tests python -m fuzzing --count 100000 [--seed N] [--what formulas|specs|both]``."""
+"""``PYTHONPATH=tests python -m fuzzing --count 100000 [--seed N] [--what formulas|specs|both|proofs]``."""
 
 import sys
 

@@ -1,6 +1,6 @@
 """Feed random and mutated formulas and spec files to the library.
 
-``PYTHONPATH=tests python -m fuzzing --count 100000 [--seed N] [--what formulas|specs|both]``
+``PYTHONPATH=tests python -m fuzzing --count 100000 [--seed N] [--what formulas|specs|both|proofs]``
 
 Each input must give a valid object or a clear error: another exception, more than a second, or anything that looks like
 running code (a process, a file, a socket, an import, compiled code) is a failure. Its text is saved, and the exit
@@ -152,11 +152,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="fuzzing", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=100_000, help="how many inputs")
     parser.add_argument("--seed", type=int, default=None, help="for the same inputs again")
-    parser.add_argument("--what", choices=["formulas", "specs", "both"], default="both")
+    parser.add_argument("--what", choices=["formulas", "specs", "both", "proofs"], default="both")
     parser.add_argument("--failures", type=Path, default=Path("fuzz_failures"), help="folder for inputs that fail")
     options = parser.parse_args(arguments)
     seed = random.SystemRandom().randrange(10**9) if options.seed is None else options.seed
     print(f"fuzzing {options.what}: {options.count:,} inputs, --seed {seed}", flush=True)
+    if options.what == "proofs":
+        from fuzzing import proofs
+
+        return 1 if proofs.run(options.count, seed, WORKERS) else 0
 
     context = multiprocessing.get_context("spawn")
     reports, start = context.Queue(), time.perf_counter()

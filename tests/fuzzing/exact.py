@@ -1,0 +1,436 @@
+"""Formulas and curves evaluated on balls of at least 60 digits: what the fuzzer of proofs holds certificates against.
+
+This is a second definition of the grammar and of the curves, on python-flint's ``arb`` alone: none of the library's
+parsing, simplification or interval arithmetic is used. A comparison of two balls that says yes is a proof.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+from flint import arb, ctx
+
+#: bits of working precision, from 60 digits on; the last is enough for 1e300 + 1e-300
+PRECISIONS = (212, 1100, 4600)
+#: bits that a value must have before a higher precision is not tried
+WANTED = 180
+
+Function = Callable[[Any], Any]
+
+
+class Unclear:
+    """A comparison that the precision does not decide."""
+
+    def __and__(self, other: Any) -> Any:
+        return False if other is False else self
+
+    def __or__(self, other: Any) -> Any:
+        return True if other is True else self
+
+    __rand__, __ror__ = __and__, __or__
+
+    def __bool__(self) -> bool:
+        raise ArithmeticError("a condition is not clear")
+
+
+UNCLEAR = Unclear()
+#: the outcome of each comparison, while somebody listens
+_heard: list[list[Any]] = []
+
+
+class Exact:
+    """A real number in a ball."""
+
+    __slots__ = ("ball",)
+
+    def __init__(self, ball: Any) -> None:
+        self.ball = ball
+
+    def __neg__(self) -> Exact:
+        return Exact(-self.ball)
+
+    def __pos__(self) -> Exact:
+        return self
+
+    def __abs__(self) -> Exact:
+        return Exact(abs(self.ball))
+
+    def __add__(self, other: Any) -> Exact:
+        return Exact(self.ball + ball_of(other))
+
+    def __sub__(self, other: Any) -> Exact:
+        return Exact(self.ball - ball_of(other))
+
+    def __rsub__(self, other: Any) -> Exact:
+        return Exact(ball_of(other) - self.ball)
+
+    def __mul__(self, other: Any) -> Exact:
+        return Exact(self.ball * ball_of(other))
+
+    def __truediv__(self, other: Any) -> Exact:
+        return Exact(self.ball / ball_of(other))
+
+    def __rtruediv__(self, other: Any) -> Exact:
+        return Exact(ball_of(other) / self.ball)
+
+    def __pow__(self, other: Any) -> Exact:
+        return _power(self, other)
+
+    def __rpow__(self, other: Any) -> Exact:
+        return _power(other, self)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __lt__(self, other: Any) -> Any:
+        return _compared(operator.lt, operator.ge, self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _compared(operator.le, operator.gt, self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _compared(operator.gt, operator.le, self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _compared(operator.ge, operator.lt, self, other)
+
+    def __eq__(self, other: object) -> Any:
+        return _compared(operator.eq, operator.ne, self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return _compared(operator.ne, operator.eq, self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def ball_of(x: Any) -> Any:
+    return x.ball if isinstance(x, Exact) else arb(x)
+
+
+def _compared(yes: Any, no: Any, a: Any, b: Any) -> Any:
+    a, b = ball_of(a), ball_of(b)
+    answer = True if yes(a, b) else False if no(a, b) else UNCLEAR
+    if _heard:
+        _heard[-1].append(answer)
+    return answer
+
+
+# ------------------------------------------------------------------------------------------------------------ functions
+
+
+def _where(condition: Any, a: Any, b: Any) -> Exact:
+    if isinstance(condition, Unclear):
+        return Exact(ball_of(a).union(ball_of(b)))
+    return Exact(ball_of(a if condition else b))
+
+
+def _power(base: Any, exponent: Any) -> Exact:
+    base, exponent = ball_of(base), ball_of(exponent)
+    if exponent.is_zero():
+        return Exact(arb(1))
+    return Exact(exponent.exp() if base == arb(math.e) else base**exponent)
+
+
+def _least(a: Any, b: Any) -> Exact:
+    return Exact(ball_of(a).min(ball_of(b)))
+
+
+def _most(a: Any, b: Any) -> Exact:
+    return Exact(ball_of(a).max(ball_of(b)))
+
+
+def _clip(x: Any, low: Any, high: Any) -> Exact:
+    return _least(_most(x, low), high)
+
+
+def _of(name: str) -> Function:
+    return lambda x: Exact(getattr(ball_of(x), name)())
+
+
+def _sigmoid(x: Any) -> Exact:
+    ball = ball_of(x)
+    return Exact(1 / (1 + (-ball).exp()) if ball >= 0 else ball.exp() / (1 + ball.exp()))
+
+
+def _softplus(x: Any) -> Exact:
+    ball = ball_of(x)
+    return Exact(ball.max(arb(0)) + (-abs(ball)).exp().log1p())
+
+
+def _sign(x: Any) -> Exact:
+    x = Exact(ball_of(x))
+    return _where(x > 0, 1, _where(x < 0, -1, 0))
+
+
+def _side(x: Any) -> Exact:
+    return _where(Exact(ball_of(x)) < 0, -1, 1)
+
+
+def _square(x: Any) -> Exact:
+    return Exact(ball_of(x) ** 2)
+
+
+def _signedlog(x: Any) -> Exact:
+    return _sign(x) * _of("log1p")(abs(Exact(ball_of(x))))
+
+
+def _huber(x: Any, c: Any = 1.0) -> Exact:
+    return _clip(x, -Exact(ball_of(c)), c)
+
+
+def _smelu(x: Any, c: Any = 1.0) -> Exact:
+    x, c = Exact(ball_of(x)), Exact(ball_of(c))
+    return _clip((x + c) / (2 * c), 0, 1)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{name: _of(name) for name in ("exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tan", "sinh", "cosh")},
+    **{name: _of(name) for name in ("tanh", "asin", "atan", "asinh", "atanh")},
+    **{f"arc{name}": _of(f"a{name}") for name in ("sin", "tan", "sinh", "tanh")},
+    "ln": _of("log"), "arsinh": _of("asinh"), "artanh": _of("atanh"), "abs": lambda x: abs(Exact(ball_of(x))),
+    "sigmoid": _sigmoid, "σ": _sigmoid, "softplus": _softplus, "sign": _sign, "side": _side, "square": _square,
+    "signedlog": _signedlog, "logit": lambda x: _of("log")(x) - _of("log1p")(-Exact(ball_of(x))),
+    "relu": lambda x: _most(x, 0), "step": lambda x: _where(Exact(ball_of(x)) > 0, 1, 0),
+    "huber": _huber, "smelu": _smelu, "power": _power, "pow": _power, "clip": _clip, "where": _where,
+    "arctan2": lambda y, x: Exact(arb.atan2(ball_of(y), ball_of(x))),
+    **{name: lambda *parts: functools.reduce(_least, parts) for name in ("min", "minimum")},
+    **{name: lambda *parts: functools.reduce(_most, parts) for name in ("max", "maximum")},
+    "isfinite": lambda x: True,
+}  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------------------- formulas
+
+_TOKEN = re.compile(r"\s*([0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?|\w+|\*\*|[<>=!]=|\S)")
+_SAME = {"**": "^", "−": "-", "×": "*", "·": "*"}
+_OPERATORS: dict[str, tuple[int, int, Callable[[Any, Any], Any]]] = {
+    "or": (1, 2, operator.or_), "and": (3, 4, operator.and_), "<": (5, 6, operator.lt), "<=": (5, 6, operator.le),
+    ">": (5, 6, operator.gt), ">=": (5, 6, operator.ge), "==": (5, 6, operator.eq), "!=": (5, 6, operator.ne),
+    "+": (7, 8, operator.add), "-": (7, 8, operator.sub), "*": (9, 10, operator.mul), "/": (9, 10, operator.truediv),
+    "^": (13, 11, _power),
+}  # fmt: skip
+
+
+class _Reader:
+    """A formula as a function of an exact number; the text is known to be in the grammar."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens: list[str] = [*(_SAME.get(token) or token for token in _TOKEN.findall(text)), "end"]
+
+    def take(self, expected: str = "") -> str:
+        token: str = self.tokens.pop(0)
+        if expected and token != expected:
+            raise ValueError(f"expected {expected}, got {token}")
+        return token
+
+    def read(self, binding: int = 0) -> Function:
+        left = self.operand()
+        while (found := _OPERATORS.get(self.tokens[0])) and found[0] > binding:
+            self.take()
+            left = self.joined(found[2], left, self.read(found[1] - 1))
+        return left
+
+    @staticmethod
+    def joined(operation: Any, left: Function, right: Function) -> Function:
+        return lambda x: operation(left(x), right(x))
+
+    def operand(self) -> Function:
+        token = self.take()
+        if token in ("-", "+"):
+            inner = self.read(11)
+            return (lambda x: -inner(x)) if token == "-" else inner
+        if token in ("(", "|"):
+            inner = self.read()
+            self.take(")" if token == "(" else "|")
+            return inner if token == "(" else lambda x: abs(inner(x))
+        if token[0].isdigit() or token[0] == ".":
+            value = float(token)
+            return lambda x: Exact(arb(value))
+        if token in ("z", "x", "s"):
+            return lambda x: x
+        if token in ("pi", "π", "e"):
+            constant = math.e if token == "e" else math.pi
+            return lambda x: Exact(arb(constant))
+        self.take("(")
+        parts = [self.read()]
+        while self.tokens[0] == ",":
+            self.take()
+            parts.append(self.read())
+        self.take(")")
+        function = FUNCTIONS[token]
+        return lambda x: function(*(part(x) for part in parts))
+
+
+def formula(text: str) -> Function:
+    """A text of the grammar as a function of an exact number; every number in it is the double that is meant."""
+    reader = _Reader(text)
+    found = reader.read()
+    reader.take("end")
+    return found
+
+
+# --------------------------------------------------------------------------------------------------------------- curves
+
+
+class ExactCurve:
+    """A function and, where one is known, its antiderivative."""
+
+    def __init__(self, function: Function, primitive: Function | None = None) -> None:
+        self.function = function
+        self.primitive = primitive
+
+    def __call__(self, x: Any) -> Any:
+        return self.function(x)
+
+    def affine(self, alpha: float = 1.0, beta: float = 0.0, gain: float = 1.0) -> ExactCurve:
+        def place(x: Any) -> Any:
+            return alpha * (x - beta)
+
+        own = self.primitive
+        factor = Exact(arb(gain))
+        return ExactCurve(lambda x: gain * self(place(x)), own and (lambda x: factor / alpha * own(place(x))))
+
+    def capped(self, low: float | None = None, high: float | None = None) -> ExactCurve:
+        def inside(x: Any) -> Any:
+            x = x if low is None else _most(x, low)
+            return x if high is None else _least(x, high)
+
+        own = self.primitive
+        return ExactCurve(
+            lambda x: self(inside(x)), own and (lambda x: own(inside(x)) + (x - inside(x)) * self(inside(x)))
+        )
+
+    def __add__(self, other: Any) -> ExactCurve:
+        return _sum((self, other if isinstance(other, ExactCurve) else _constant(other)))
+
+    __radd__ = __add__
+
+    def __mul__(self, factor: float) -> ExactCurve:
+        return self.affine(gain=factor)
+
+    __rmul__ = __mul__
+
+
+def _sum(curves: Sequence[ExactCurve]) -> ExactCurve:
+    def total(parts: Iterator[Any]) -> Any:
+        return functools.reduce(operator.add, parts)
+
+    primitives = [curve.primitive for curve in curves if curve.primitive is not None]
+    whole = len(primitives) == len(curves)
+    return ExactCurve(
+        lambda x: total(curve(x) for curve in curves),
+        (lambda x: total(part(x) for part in primitives)) if whole else None,
+    )
+
+
+def _constant(value: float = 1.0) -> ExactCurve:
+    return ExactCurve(lambda x: Exact(arb(value)), lambda x: value * x)
+
+
+def _polynomial(coefficients: Sequence[float], origin: float = 0.0) -> ExactCurve:
+    def summed(x: Any, weights: list[Any]) -> Any:
+        return functools.reduce(lambda total, c: total * (x - origin) + c, reversed(weights), Exact(arb(0)))
+
+    def primitive(x: Any) -> Any:
+        return summed(x, [Exact(arb(0)), *(Exact(arb(c)) / (k + 1) for k, c in enumerate(coefficients))])
+
+    return ExactCurve(lambda x: summed(x, list(coefficients)), primitive)
+
+
+def _piecewise(knots: Sequence[float], pieces: Sequence[ExactCurve]) -> ExactCurve:
+    def value(x: Any) -> Any:
+        total = pieces[0](_clip(x, knots[0], knots[1]))
+        for piece, a, b in zip(pieces[1:], knots[1:], knots[2:], strict=False):
+            total = _where(x > a, piece(_clip(x, a, b)), total)
+        return total
+
+    return ExactCurve(value)
+
+
+def _abs_power(d: float, c: float = 1.0) -> ExactCurve:
+    def primitive(x: Any) -> Any:
+        return _sign(x) * _power(abs(x), Exact(arb(d)) + 1) / (Exact(arb(d)) + 1) + c * x
+
+    return ExactCurve(lambda x: _power(abs(x), d) + c, primitive)
+
+
+def _composite_sigmoid(scaling: ExactCurve, gamma: float = 1.0, offset: float = 0.0, check: bool = True) -> ExactCurve:
+    Q = scaling.primitive
+    if Q is None:
+        raise LookupError("no antiderivative")
+    return ExactCurve(lambda x: scaling(x) * _sigmoid((Q(x) + offset) / gamma))
+
+
+def _log_cosh(x: Any) -> Any:
+    return abs(x) + _of("log1p")(_of("exp")(-2 * abs(x))) - _of("log")(2)
+
+
+def _made(function: Function, primitive: Function | None = None) -> Callable[[], ExactCurve]:
+    return lambda: ExactCurve(function, primitive)
+
+
+F = FUNCTIONS
+#: what the names in the source of a curve mean here
+CURVES: dict[str, Any] = {
+    "Identity": _made(lambda x: x, lambda x: _square(x) / 2),
+    "Constant": _constant,
+    "Sigmoid": _made(_sigmoid, _softplus),
+    "Tanh": _made(F["tanh"], _log_cosh),
+    "Sinh": _made(F["sinh"], F["cosh"]),
+    "Cosh": _made(F["cosh"], F["sinh"]),
+    "Exp": _made(F["exp"], F["exp"]),
+    "AntiExp": _made(lambda x: -F["exp"](-x), lambda x: F["exp"](-x)),
+    "Arctan": _made(F["arctan"]),
+    "Arcsinh": _made(F["arcsinh"]),
+    "ReLU": _made(F["relu"], lambda x: _square(F["relu"](x)) / 2),
+    "Step": _made(F["step"], F["relu"]),
+    "Polynomial": _polynomial,
+    "Piecewise": _piecewise,
+    "AbsPower": _abs_power,
+    "Sum": _sum,
+    "CompositeSigmoid": _composite_sigmoid,
+    "FromLink": ExactCurve,
+    "parse": lambda text, **options: ExactCurve(formula(text)),
+    "f": SimpleNamespace(**FUNCTIONS),
+}
+
+# ----------------------------------------------------------------------------------------------------------- evaluation
+
+
+@contextmanager
+def listening() -> Iterator[list[Any]]:
+    """Collect the outcomes of comparisons."""
+    outcomes: list[Any] = []
+    _heard.append(outcomes)
+    try:
+        yield outcomes
+    finally:
+        _heard.pop()
+
+
+def precisely(z: float) -> Any:
+    """A score as a ball without radius."""
+    return arb(z)
+
+
+def value_at(function: Function, z: Any, least: int = PRECISIONS[0]) -> Any:
+    """The value at a score in a small ball, or None where none can be formed."""
+    found = None
+    for bits in (bits for bits in PRECISIONS if bits >= least):
+        if _heard:
+            _heard[-1].clear()
+        with ctx.workprec(bits):
+            try:
+                found = ball_of(function(Exact(z)))
+            except ArithmeticError:
+                continue
+            if found.is_finite() and (found.is_exact() or found.rel_accuracy_bits() >= WANTED):
+                return found
+            if found.is_nan() and bits >= PRECISIONS[1]:
+                return None
+    return found if found is not None and found.is_finite() else None
