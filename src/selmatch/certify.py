@@ -455,7 +455,7 @@ def _told_apart(a: float, b: float) -> tuple[str, str]:
 
 def _divergence_witness(scaling: Curve, a: float, b: float, domain: Interval, classes: int = 1) -> Witness:
     """Of a fall of q from a to b: an observed and a predicted score with a negative divergence of Q."""
-    if not (is_known(scaling) and _has_intervals()):
+    if not _has_intervals() or any(_is_own(part, "primitive") for part in _all_parts(scaling)):
         return _fall_witness(scaling, a, b, domain, "q")
     from selmatch.proving import divergence
 
@@ -466,11 +466,13 @@ def _divergence_witness(scaling: Curve, a: float, b: float, domain: Interval, cl
     for s, s_hat in (*simple, (a, b), (b, a)):
         if domain.holds(s, interior=True) and domain.holds(s_hat, interior=True):
             least, value = divergence(scaling, s, s_hat)
-            if value < 0.0 and least > (1.0 + 1e-7) * value:  # known to the digits that are shown
+            digits = next((n for n in (6, 5, 4, 3) if f"{least:.{n}g}" == f"{value:.{n}g}"), None)
+            if value < 0.0 and digits is not None:
+                shown = f"{value:.{digits}g}"
                 predicted, observed = (", ".join([_exact(z)] * classes) for z in (s_hat, s))
-                text = f"D_Q({predicted}; {observed}) = {value:.6g} < 0"
+                text = f"D_Q({predicted}; {observed}) = {shown} < 0"
                 if classes > 1:  # where all scores are equal the loss is the divergence of Q
-                    text = f"L(s_hat = ({predicted}), s = ({observed})) = {value:.6g} < 0, with every gamma"
+                    text = f"L(s_hat = ({predicted}), s = ({observed})) = {shown} < 0, with every gamma"
                 return Witness(text, (s, s_hat), (value,))
     return _fall_witness(scaling, a, b, domain, "q")
 

@@ -1,6 +1,6 @@
 """What a certificate rests on, as plain data that can be checked again.
 
-Formulas are lists of operations: they are evaluated by :mod:`selmatch.checker`, which needs nothing of the curve's class.
+Formulas are lists of operations. :mod:`selmatch.checker` evaluates them, and needs nothing of the curve's class.
 """
 
 from __future__ import annotations
