@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +40,7 @@ from selmatch.certificates import (
 )
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable
 from selmatch.curve import Curve, Interval
-from selmatch.evidence import Structure
+from selmatch.evidence import Reflection, Sign, Stillness, Structure, Unverified, constant, formula_of
 from selmatch.formula import Formula
 from selmatch.losses import potential_of
 from selmatch.parameters import has_plain_numbers, pair
@@ -107,7 +109,7 @@ def convex_primitive(scaling: Curve, domain: Any = None, *, effort: Effort | Non
     """
     _plain_curve("certify.convex_primitive", scaling)
     where_ = _interval("certify.convex_primitive", domain, scaling.domain)
-    return _decided("Q is convex", scaling, where_, _divergence_witness, effort)
+    return _unless_own(scaling, _decided("Q is convex", scaling, where_, _divergence_witness, effort))
 
 
 def convex(
@@ -182,9 +184,9 @@ def monotone_probability(composite: Any, domain: Any = None) -> Certificate:
         how = "p falls where q < 0 and rises where q > 0"
         return Refuted(statement, where_, how, witness=Witness(text, scores, found))
     for sign, words in ((1.0, "q >= 0: p increases"), (-1.0, "q <= 0: p decreases")):
-        holds, how, boxes = _sign_kept(q, sign, where_)
-        if holds:
-            return Proved(statement, where_, f"{words}{how}", boxes)
+        proof, how, boxes = _sign_kept(q, sign, where_)
+        if proof is not None:
+            return Proved(statement, where_, f"{words}{how}", boxes, (proof,))
     how = BY_INTERVALS if _has_intervals() else NEEDS_PROOFS
     return Undecided(statement, where_, how, remains="no change of sign of q was found, nor a proof that there is none")
 
@@ -214,9 +216,11 @@ def odd(loss: Any, about: float = 0.0) -> Certificate:
     known = is_known(link) or (isinstance(link, Formula) and is_ours(link))
     if known and (is_straight(link) or link.centre == about):
         if not isinstance(potential, CompositeSoftmax):
-            return Proved(statement, potential.domain, "half a turn takes the link onto itself")
+            how = "half a turn takes the link onto itself"
+            return Proved(statement, potential.domain, how, evidence=(Reflection(link, about),))
         if float(link(about)) == 0.0 and potential.rho is None:
-            return Proved(statement, potential.domain, "q is odd about that score, so Q is even")
+            how = "q is odd about that score, so Q is even"
+            return Proved(statement, potential.domain, how, evidence=(Reflection(link, about),))
     return _asymmetry(statement, potential, about)
 
 
@@ -235,7 +239,8 @@ def flat(loss: Any, domain: Any = None) -> Certificate:
     potential = _plain_potential(who, loss)
     where_, curve = _interval(who, domain, potential.domain), _curve_of(who, potential)
     if is_known(curve) and any(part.covers(where_) for part in _constant_parts(potential, curve)):
-        return Proved(statement, where_, f"{type(curve).__name__} is constant there")
+        still = Stillness(curve, where_.low, where_.high)
+        return Proved(statement, where_, f"{type(curve).__name__} is constant there", evidence=(still,))
     points = sample_points(curve, where_)
     values = evaluated(curve, points)
     if not np.isnan(values).all():
@@ -245,10 +250,10 @@ def flat(loss: Any, domain: Any = None) -> Certificate:
             text = f"h({_exact(a)}) = {shown[0]} < h({_exact(b)}) = {shown[1]}"
             return Refuted(statement, where_, "evaluated in double precision", witness=Witness(text, (a, b), (va, vb)))
     if _has_intervals() and not isinstance(potential, CompositeSoftmax):
-        from selmatch.proving import is_constant
-
-        if is_constant(curve, where_.low, where_.high):
-            return Proved(statement, where_, BY_INTERVALS)
+        try:
+            return Proved(statement, where_, BY_INTERVALS, evidence=constant(curve, where_.low, where_.high))
+        except Unverified:
+            pass
     remains = "the values agree to 11 digits, which is no proof that they are equal"
     remains = "no value could be computed" if np.isnan(values).all() else remains
     return Undecided(statement, where_, "by evaluation", remains=remains)
@@ -379,6 +384,10 @@ def _decided(statement: str, curve: Curve, domain: Interval, witness_of: Any, ef
         if fall is not None and _falls_certainly(curve, fall):
             return Refuted(statement, domain, how, witness=witness_of(curve, *fall, domain))
     if verdict.negative is not None and domain.holds(verdict.negative):
+        try:
+            formula_of(curve, curve, domain.low, domain.high)
+        except Unverified as error:
+            return Undecided(statement, domain, how, remains=f"a fall was found but not verified: {error}")
         return Refuted(statement, domain, how, witness=_slope_witness(curve, verdict.negative, verdict.at_most))
     if verdict.jump is not None:
         remains = f"a fall of at most {verdict.fall:.2g} at {verdict.jump:g}, where a branch of the formula begins"
@@ -438,9 +447,20 @@ def _open_parts(left: list[tuple[float, float]]) -> str:
 
 
 def _fall_witness(curve: Curve, a: float, b: float, domain: Interval, name: str = "h") -> Witness:
-    values = number_at(curve, a), number_at(curve, b)
+    values = _value(curve, a), _value(curve, b)
     shown = _told_apart(*values)
     return Witness(f"{name}({_exact(a)}) = {shown[0]} > {name}({_exact(b)}) = {shown[1]}", (a, b), values)
+
+
+def _value(curve: Curve, z: float) -> float:
+    """The value of a curve at a score, to the last digit where that is known."""
+    if _has_intervals():
+        from selmatch.proving import value_range
+
+        low, high = value_range(curve, z)
+        if high - low <= 4.0 * math.ulp(low):
+            return 0.5 * low + 0.5 * high
+    return number_at(curve, z)
 
 
 def _exact(z: float) -> str:
@@ -466,9 +486,8 @@ def _divergence_witness(scaling: Curve, a: float, b: float, domain: Interval, cl
     for s, s_hat in (*simple, (a, b), (b, a)):
         if domain.holds(s, interior=True) and domain.holds(s_hat, interior=True):
             least, value = divergence(scaling, s, s_hat)
-            digits = next((n for n in (6, 5, 4, 3) if f"{least:.{n}g}" == f"{value:.{n}g}"), None)
-            if value < 0.0 and digits is not None:
-                shown = f"{value:.{digits}g}"
+            shown = f"{value:.6g}"
+            if value < 0.0 and f"{least:.6g}" == shown:
                 predicted, observed = (", ".join([_exact(z)] * classes) for z in (s_hat, s))
                 text = f"D_Q({predicted}; {observed}) = {shown} < 0"
                 if classes > 1:  # where all scores are equal the loss is the divergence of Q
@@ -539,23 +558,32 @@ def _sign_at(q: Curve, z: float, value: float) -> int:
     return int(value > 0.0) - int(value < 0.0)
 
 
-def _sign_kept(q: Curve, sign: float, domain: Interval) -> tuple[bool, str, int]:
-    """Whether sign * q >= 0 on a domain, how that is known, and with how many boxes."""
-    rises = why_non_decreasing(q, domain.low, domain.high)
-    if is_known(q) and (rises or not parts_of(q)) and min(sign * q.range.low, sign * q.range.high) >= 0.0:
-        return True, "", 0
-    end = domain.low if sign > 0 else domain.high
-    if rises and math.isfinite(end) and _sign_at(q, end, value := number_at(q, end)) == sign:
-        return True, f", since q does not decrease and is {value:.6g} at {end:g}", 0
+def _sign_kept(q: Curve, sign: float, domain: Interval) -> tuple[Sign | None, str, int]:
+    """Evidence that sign * q >= 0 on a domain, or None; how that is known, and with how many boxes."""
+    proof = Sign(q, sign, domain.low, domain.high)
+    if proof.is_structural():
+        return proof, "", 0
     if not _has_intervals():
-        return False, "", 0
+        return None, "", 0
+    if why_non_decreasing(q, domain.low, domain.high) and _is_checked(proof):
+        end = domain.low if sign > 0 else domain.high
+        return proof, f", since q does not decrease and is {number_at(q, end):.6g} at {end:g}", 0
     from selmatch.proving import keeps_sign
 
     try:
         verdict = keeps_sign(q, sign, domain.low, domain.high)
     except Exception:  # a user's formula may do anything
-        return False, "", 0
-    return verdict.holds, f", {BY_INTERVALS}", verdict.boxes
+        return None, "", 0
+    proof = replace(proof, cuts=tuple(sorted(verdict.cuts)))
+    return proof if verdict.holds and _is_checked(proof) else None, f", {BY_INTERVALS}", verdict.boxes
+
+
+def _is_checked(proof: Any) -> bool:
+    try:
+        proof.check()
+    except Unverified:
+        return False
+    return True
 
 
 def _asymmetry(statement: str, potential: Any, about: float) -> Certificate:
@@ -570,7 +598,9 @@ def _asymmetry(statement: str, potential: Any, about: float) -> Certificate:
             for way in (1.0, -1.0):
                 s, s_hat = (np.array([about + way * t, about]) for t in (v, u))
                 s, s_hat = (float(s[0]), float(s_hat[0])) if scalar else (s, s_hat)
-                values.append(number_at(lambda x, y=s_hat: potential.remainder(x, y - x, y), s))
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")  # where quadrature is not sure, nothing is known
+                    values.append(number_at(lambda x, y=s_hat: potential.remainder(x, y - x, y), s))
             gap, size = math.fabs(values[0] - values[1]), math.fabs(values[0]) + math.fabs(values[1])
             pairs += math.isfinite(gap)
             if gap > max(worst, 1e-9 * size):

@@ -427,7 +427,7 @@ def _function(name: str) -> Callable[..., Jet]:
 
 
 def _reciprocal(positive: Any, x: Jet) -> Jet:
-    if x.value.high <= 0:
+    if x.value.high <= 0 and x.value.low < 0:
         return _reciprocal(positive, x.minus()).minus()
     positive(x)
     value = _inverse(x.value)
@@ -657,6 +657,12 @@ def _never_negative_inside(formula: Sequence[Operation], low: float, high: float
     raise Unverified("the value may be negative")
 
 
+def _not_negative_at(formula: Sequence[Operation], at: float, before: Piece, after: Piece) -> None:
+    """Raise unless the value is not negative where two pieces meet."""
+    if not (before.closed[1] or after.closed[0]) and not Piece(formula, at, at).whole.value.low >= 0:
+        raise Unverified(f"the value may be negative at {at!r}")
+
+
 def require_never_negative(formula: Sequence[Operation], cuts: Sequence[float]) -> int:
-    """Raise :class:`Unverified` unless a formula is not negative inside of the pieces between increasing scores."""
-    return _require(formula, cuts, _never_negative_inside, None)
+    """Raise :class:`Unverified` unless a formula is nowhere negative from the first to the last of the cuts."""
+    return _require(formula, cuts, _never_negative_inside, _not_negative_at)

@@ -5,15 +5,17 @@ Formulas are lists of operations. :mod:`selmatch.checker` evaluates them, and ne
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from selmatch.arrays.trace import Step, run, steps, trace
-from selmatch.curve import Curve
-from selmatch.structure import why_non_decreasing
+from selmatch.algebra import is_straight
+from selmatch.arrays.trace import Step, run, steps, trace, without_branches
+from selmatch.curve import Curve, Interval
+from selmatch.structure import is_known, parts_of, why_non_decreasing
 
 #: a formula and the curve that it was traced from agree at so many scores, but for rounding
 _SAMPLES, _AGREEMENT = 65, 1e-6
@@ -26,7 +28,8 @@ class Unverified(Exception):
 def formula_of(function: Any, curve: Curve, low: float, high: float) -> tuple[Step, ...]:
     """The operations of a function of one score, which must be those that arrays go through too."""
     try:
-        formula = steps(trace(function))
+        with without_branches():
+            formula = steps(trace(function))
     except Exception as error:  # a user's formula may do anything
         raise Unverified(f"the formula cannot be traced ({type(error).__name__}: {error})") from error
     scores = _samples(curve, low, high)
@@ -38,12 +41,10 @@ def formula_of(function: Any, curve: Curve, low: float, high: float) -> tuple[St
 
 
 def _samples(curve: Curve, low: float, high: float) -> np.ndarray:
-    typical = curve.window()
-    low, high = max(low, typical[0]), min(high, typical[1])
-    if not low < high:
-        low = high = min(max(curve.domain.point(), low), high)
-    scores = low + (high - low) * np.linspace(0.0, 1.0, _SAMPLES)[1:-1]
-    return scores[np.isfinite(scores)]
+    ends = [(low, high), (max(low, curve.window()[0]), min(high, curve.window()[1]))]
+    finite = [(a, b) for a, b in ends if math.isfinite(b - a) and a < b]
+    inside = np.linspace(0.0, 1.0, _SAMPLES)[1:-1]
+    return np.concatenate([a + (b - a) * inside for a, b in finite] or [np.array([curve.domain.point()])])
 
 
 def _require_same(traced: Any, found: Any, scores: Any) -> None:
@@ -93,6 +94,69 @@ class Structure:
         except (Unverified, ImportError):  # a search within the formula, or no python-flint
             if not why_non_decreasing(self.curve, self.low, self.high):
                 raise Unverified("its parts do not say that the curve never decreases") from None
+
+
+@dataclass(frozen=True)
+class Sign:
+    """A curve that has a sign, or is 0, between two scores."""
+
+    curve: Curve
+    sign: float
+    low: float
+    high: float
+    cuts: tuple[float, ...] = ()
+
+    def is_structural(self) -> bool:
+        """Whether a curve of the library says so of all its values."""
+        q = self.curve
+        simple = is_known(q) and (why_non_decreasing(q, self.low, self.high) or not parts_of(q))
+        return bool(simple) and min(self.sign * q.range.low, self.sign * q.range.high) >= 0.0
+
+    def check(self) -> None:
+        """Raise :class:`Unverified` unless the checker sees it in the formula, or the parts say it again."""
+        inner = [place for place in (*self.curve.places, *self.cuts) if self.low < place < self.high]
+        try:
+            cuts = (self.low, *inner, self.high)
+            pieces(lambda x: self.sign * self.curve(x), self.curve, cuts, "is never negative")
+        except (Unverified, ImportError):
+            if not self.is_structural():
+                raise
+
+
+@dataclass(frozen=True)
+class Stillness:
+    """A curve of the library that is constant between two scores, as it says of itself."""
+
+    curve: Curve
+    low: float
+    high: float
+
+    def check(self) -> None:
+        """Raise :class:`Unverified` unless the checker sees it in the formula, or the curve says it again."""
+        try:
+            constant(self.curve, self.low, self.high)
+        except (Unverified, ImportError):
+            if not any(part.covers(Interval(self.low, self.high)) for part in self.curve.flat_regions()):
+                raise Unverified("its parts do not say that the curve is constant there") from None
+
+
+@dataclass(frozen=True)
+class Reflection:
+    """A curve that half a turn about a score takes onto itself, as its parts say."""
+
+    curve: Curve
+    about: float
+
+    def check(self) -> None:
+        """Raise :class:`Unverified` unless the parts say it again."""
+        if not (is_straight(self.curve) or self.curve.centre == self.about):
+            raise Unverified("its parts do not say that the curve is odd")
+
+
+def constant(curve: Curve, low: float, high: float) -> tuple[Pieces, Pieces]:
+    """Evidence that a curve is constant: neither it nor its negative decreases."""
+    cuts = (low, *(place for place in curve.places if low < place < high), high)
+    return pieces(curve, curve, cuts), pieces(lambda x: -curve(x), curve, cuts)
 
 
 def pieces(function: Any, curve: Curve, cuts: Sequence[float], claim: str = "never decreases") -> Pieces:

@@ -172,6 +172,14 @@ def certainly_falls(curve: Any, a: float, b: float) -> bool:
     return bool(rise.high < 0 and rise.low.is_finite()) and not watch.singular
 
 
+def value_range(curve: Curve, z: float) -> tuple[float, float]:
+    """Bounds of the value of a curve at a score; infinite where it has no ranges."""
+    try:
+        return bounds(curve(box(z, z)))
+    except Exception:  # a user's formula may do anything
+        return -math.inf, math.inf
+
+
 def divergence(curve: Curve, s: float, s_hat: float) -> tuple[float, float]:
     """Bounds of Q(s_hat) - Q(s) - (s_hat - s) q(s), from the primitive itself; infinite where it has no ranges."""
     start, end = box(s, s), box(s_hat, s_hat)
@@ -195,15 +203,3 @@ def keeps_sign(curve: Curve, sign: float, low: float, high: float) -> Verdict:
         if verdict.negative is None and not (sign * curve(box(point, point))).low >= 0:
             return replace(verdict, jump=point)
     return verdict
-
-
-def is_constant(curve: Curve, low: float, high: float) -> bool:
-    """Whether the slope of a curve is exactly 0 between two scores, and no branch of its formula begins there."""
-    try:
-        with watching() as watch:
-            curve(box(low, high))
-        steep = slope(curve, box(low, high))
-    except Exception:  # a user's formula may do anything
-        return False
-    smooth = not (watch.undecided or watch.singular or watch.touched & {low, high})
-    return smooth and bool(steep.low.is_zero() and steep.high.is_zero())

@@ -11,7 +11,7 @@ from typing import Any
 from selmatch.algebra import Affine, Capped, Inverse, Piecewise, Sum
 from selmatch.composite import CompositeSigmoid
 from selmatch.curve import Curve
-from selmatch.curves import AbsPower, Cosh, Polynomial
+from selmatch.curves import AbsPower, Constant, Cosh, Identity, Polynomial
 from selmatch.formula import Formula
 
 
@@ -58,7 +58,7 @@ def why_non_decreasing(curve: Curve, low: float, high: float) -> str | None:
         segments = zip(curve.pieces, curve.knots, curve.knots[1:], strict=False)
         reasons = [why_non_decreasing(piece, a, b) for piece, a, b in segments]
         joints = zip(curve.knots[1:], curve.pieces, curve.pieces[1:], strict=False)
-        joined = all(after(t) >= before(t) for t, before, after in joints)
+        joined = all(_joins(t, before, after) for t, before, after in joints)
         return "pieces that never decrease, joined without a fall" if joined and all(reasons) else None
     if isinstance(curve, CompositeSigmoid):
         return _why_composite(curve, low, high)
@@ -71,6 +71,27 @@ def why_non_decreasing(curve: Curve, low: float, high: float) -> str | None:
         return "the inverse of a curve that increases" if known else None
     if curve.increases_on(low, high) is True:
         return f"{type(curve).__name__} never decreases" + ("" if curve.increasing is True else " there")
+    return None
+
+
+def _joins(t: float, before: Curve, after: Curve) -> bool:
+    """Whether one piece certainly does not end above the start of the next."""
+    exact = [_exactly(piece, t) for piece in (before, after)]
+    if None not in exact:
+        return exact[1] >= exact[0]  # type: ignore[operator]
+    low, high = float(before(t)), float(after(t))
+    return high - low > 1e-9 * (abs(low) + abs(high))  # more than rounding
+
+
+def _exactly(piece: Curve, t: float) -> Fraction | None:
+    """The value of a polynomial piece, as a fraction; None for other curves."""
+    if type(piece) is Identity:
+        return Fraction(t)
+    if type(piece) is Constant:
+        return Fraction(piece.value)
+    if type(piece) is Polynomial:
+        x = Fraction(t) - Fraction(piece.origin)
+        return sum((Fraction(c) * x**k for k, c in enumerate(piece.coefficients)), Fraction(0))
     return None
 
 

@@ -573,6 +573,22 @@ def evaluate(expression: Expression, values: Mapping[str, Array] | Array) -> Arr
 # ----------------------------------------------------------------------------------------------- the type that traces
 
 
+#: whether a formula has tried to branch on a value, or to make a number of it, even if it went on without
+_tried: ContextVar[bool] = ContextVar("tried", default=False)
+
+
+@contextmanager
+def without_branches() -> Iterator[None]:
+    """Raise afterwards if a formula has tried to branch inside, whatever became of the error."""
+    token = _tried.set(False)
+    try:
+        yield
+        if _tried.get():
+            raise TypeError("trace: a formula must not branch on values, nor go on without them.")
+    finally:
+        _tried.reset(token)
+
+
 class Traced:
     """A variable that records what a formula does with it."""
 
@@ -585,7 +601,12 @@ class Traced:
         return f"Traced({self.expression!r})"
 
     def __bool__(self) -> bool:
+        _tried.set(True)
         raise TypeError("trace: a formula must not branch on values. Use functions.where, minimum or maximum.")
+
+    def __float__(self) -> float:
+        _tried.set(True)
+        raise TypeError("trace: a formula must not turn its variable into a number.")
 
     __hash__ = None  # type: ignore[assignment]
 
