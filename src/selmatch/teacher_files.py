@@ -43,6 +43,7 @@ except ImportError as error:
     ) from error
 
 from selmatch.batch import mask_of_rows
+from selmatch.files import UnfitFile, open_regular, read_json
 from selmatch.sparse_teachers import MOST_EXCESS, TopKTeacher
 
 __all__ = ["TeacherFileError", "TeacherReader", "TeacherWriter"]
@@ -271,15 +272,15 @@ def _replace(path: Path, data: bytes) -> None:
 def _read_index(path: Path) -> _Index:
     """The index in a file; all of it is checked."""
     try:
-        document = json.loads(path.read_bytes())
+        document = read_json(path)
     except (FileNotFoundError, NotADirectoryError):
         raise TeacherFileError(
             f"must exist in {path.parent}, got no such file. Is it a folder that TeacherWriter made?", path
         ) from None
     except OSError as error:
         raise TeacherFileError(f"must be a file that can be read, got {error}.", path) from error
-    except (ValueError, RecursionError) as error:
-        raise TeacherFileError(f"must be JSON, got something else ({error}). {_DAMAGED}.", path) from error
+    except UnfitFile as error:
+        raise TeacherFileError(str(error), path) from error
     problem = _problem_of_document(document, path.name)
     if problem:
         raise TeacherFileError(problem, path)
@@ -906,7 +907,11 @@ class TeacherReader:
     def _raw(self, number: int) -> np.ndarray:
         path = self._path(number)
         _check_size(path, self._shards[number])
-        return np.memmap(path, dtype=np.uint8, mode="r")
+        try:
+            with open_regular(path) as file:
+                return np.memmap(file, dtype=np.uint8, mode="r")
+        except UnfitFile as error:
+            raise TeacherFileError(str(error), path) from error
 
     def _checked(self, number: int, *, with_checksum: bool) -> dict[str, int]:
         """Where the arrays of a shard begin, once its file is what the index says."""

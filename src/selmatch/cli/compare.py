@@ -21,6 +21,7 @@ from selmatch.cli.table import show_comparison
 from selmatch.cli.words import listed
 from selmatch.comparison.question import MODELS, ROLES, SCALES
 from selmatch.design import WORDS
+from selmatch.files import read_json
 
 #: what a report consists of, and its numbers among them
 NUMBERS = "comparison.json"
@@ -171,7 +172,7 @@ def _require_same_question(out: Path, data: Path, said: Mapping[str, Any]) -> st
         return None
     remedy = "Choose another --out, or add --force to replace it."
     try:
-        kept = json.loads((out / NUMBERS).read_text(encoding="utf-8"))
+        kept = read_json(out / NUMBERS)
         earlier, name, fingerprint = kept["question"], kept["data"]["name"], kept["data"]["fingerprint"]
         before = {part: earlier.get(part) for part in SUBJECT} | {"data": name}
         if not earlier["wish"]:

@@ -19,6 +19,7 @@ from selmatch import spec
 from selmatch.comparison import cells, reading, tables
 from selmatch.comparison.question import ROLES, Question
 from selmatch.comparison.spellings import DATES, NUMBERS
+from selmatch.files import UnfitFile, read_json
 from selmatch.words import remedy
 
 #: the version of the files that this library writes
@@ -162,9 +163,9 @@ class Columns:
         """
         name = str(path)
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"Columns: {name} must be a JSON file, got: {error}. Write it again with save.") from error
+            document = read_json(path)
+        except UnfitFile as error:
+            raise ValueError(f"Columns: {name}: {error}") from error
         found = cls._of_document(name, document)
         if digest is not None and found.digest != digest:
             raise ValueError(
