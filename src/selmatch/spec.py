@@ -47,7 +47,7 @@ import selmatch
 from selmatch.curve import Curve, Interval
 from selmatch.files import UnfitFile, read_bytes
 from selmatch.losses import Loss, PerLabel
-from selmatch.words import remedy
+from selmatch.words import printable, remedy
 
 __all__ = ["SCHEMA", "SpecError", "digest", "dumps", "from_dict", "load", "loads", "save", "to_dict"]
 
@@ -109,7 +109,7 @@ class SpecError(ValueError):
         self.problem, self.key, self.path = problem, key, _written(key)
         self.name, self.line, self.column, self._offset = name, line, column, offset
         place = ", ".join(part for part in (name, line and f"line {line}", column and f"column {column}") if part)
-        super().__init__(": ".join(part for part in (place, self.path, problem) if part))
+        super().__init__(printable(": ".join(part for part in (place, self.path, problem) if part)))
 
     def within(self, text: str, name: str) -> SpecError:
         """The same error with its place in a text."""

@@ -45,6 +45,7 @@ except ImportError as error:
 from selmatch.batch import mask_of_rows
 from selmatch.files import UnfitFile, open_regular, read_json
 from selmatch.sparse_teachers import MOST_EXCESS, TopKTeacher
+from selmatch.words import printable
 
 __all__ = ["TeacherFileError", "TeacherReader", "TeacherWriter"]
 
@@ -92,7 +93,7 @@ class TeacherFileError(ValueError):
         self.file, self.record = file, record
         place = [] if file is None else [file.name]
         place += [] if record is None else [f"record {record}"]
-        super().__init__(f"{', '.join(place)}: {problem}" if place else problem)
+        super().__init__(printable(f"{', '.join(place)}: {problem}" if place else problem))
 
 
 # ------------------------------------------------------------------------------------------------------- the records

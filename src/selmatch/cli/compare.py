@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +13,7 @@ import typer
 from selmatch.cli.files import SPECS, TABLES, require_file
 from selmatch.cli.focus import MATTERS, Between, Cap, Strength, Top
 from selmatch.cli.options import JSON_HELP, column_of, one_of
-from selmatch.cli.output import Interrupted, emit, say, show
+from selmatch.cli.output import Interrupted, beside_the_result, emit, say, show
 from selmatch.cli.progress import Bar
 from selmatch.cli.table import show_comparison
 from selmatch.cli.words import listed
@@ -29,7 +27,7 @@ FILES = ("report.html", NUMBERS, "loss.toml", "columns.json")
 #: two reports that differ in one of these answer different questions; the others are the effort that was made
 SUBJECT = (*ROLES, "drop", "wish", "share", "scale", "model")
 #: what the options call them
-OPTIONS = dict.fromkeys(("wish", "share", "loss"), MATTERS.lower())
+OPTIONS: dict[str, str] = dict.fromkeys(("wish", "share", "loss"), MATTERS.lower())
 
 THREADS_HELP = (
     "Of everything that runs in parallel; by default 1 for small data, else one for each processor, at most 8."
@@ -131,8 +129,7 @@ def compare(
     earlier = None if force else _require_same_question(out, data, said)
     bar = Bar(quiet)
     try:
-        # a library that prints must not spoil the result
-        with bar, contextlib.redirect_stdout(sys.stderr):
+        with bar, beside_the_result():
             comparison = selmatch.compare(data, **said, folder=out, progress=bar.update)
             bar.say("writing the report")
             out.mkdir(parents=True, exist_ok=True)

@@ -33,7 +33,8 @@ def write(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(html(comparison, path.parent), encoding="utf-8", newline="\n")
+    # the name of a data file may hold bytes that are no text
+    path.write_text(html(comparison, path.parent), encoding="utf-8", errors="backslashreplace", newline="\n")
     return path
 
 
