@@ -227,8 +227,8 @@ def test_files_of_columns_are_checked(tmp_path):
             Columns.load(path)
     for text, words in (
         ("[]", "must be a table"),
-        ("{", "must be a JSON file"),
-        ("[" * 100_000, "must be a JSON file"),
+        ("{", "must be JSON"),
+        ("[" * 100_000, "must be JSON"),
     ):
         path.write_text(text)
         with pytest.raises(ValueError, match=words):

@@ -749,7 +749,7 @@ def test_folders_that_are_none(tmp_path):
     (tmp_path / "index.json").mkdir()
     with pytest.raises(TeacherFileError, match=r"^index\.json: must exist in .*file, got no such file"):
         TeacherReader(tmp_path / "file")
-    with pytest.raises(TeacherFileError, match=r"^index\.json: must be a file that can be read"):
+    with pytest.raises(TeacherFileError, match=r"^index\.json: must be a regular file, got a folder"):
         TeacherReader(tmp_path)
 
 

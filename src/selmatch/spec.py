@@ -42,8 +42,9 @@ import numpy as np
 
 import selmatch
 from selmatch.curve import Curve, Interval
+from selmatch.files import UnfitFile, read_bytes
 from selmatch.losses import Loss, PerLabel
-from selmatch.words import remedy
+from selmatch.words import printable, remedy
 from selmatch.writing import replace_file
 
 __all__ = ["SCHEMA", "SpecError", "digest", "dumps", "from_dict", "load", "loads", "save", "to_dict"]
@@ -106,7 +107,7 @@ class SpecError(ValueError):
         self.problem, self.key, self.path = problem, key, _written(key)
         self.name, self.line, self.column, self._offset = name, line, column, offset
         place = ", ".join(part for part in (name, line and f"line {line}", column and f"column {column}") if part)
-        super().__init__(": ".join(part for part in (place, self.path, problem) if part))
+        super().__init__(printable(": ".join(part for part in (place, self.path, problem) if part)))
 
     def within(self, text: str, name: str) -> SpecError:
         """The same error with its place in a text."""
@@ -430,18 +431,7 @@ def load(path: str | os.PathLike[str], *, digest: str | None = None) -> Any:
     ...     spec.load(folder + "/loss.json")
     MatchingLoss(Sinh())
     """
-    path = Path(path)
-    with open(path, "rb") as file:
-        data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        _refuse_length(path.name)
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise SpecError("the file must be UTF-8 text. Save it in that encoding.", name=path.name, line=line) from error
-    format = path.suffix.lower().removeprefix(".")
-    made = loads(text, format if format in _FORMATS else None, name=path.name)
+    made = _load(Path(path), _Builder())
     if digest is not None and (got := _digest(made)) != digest:
         raise SpecError(
             f"must hold the object with the digest {digest}, got {got}: another one, or one that was changed. Look "
@@ -449,6 +439,37 @@ def load(path: str | os.PathLike[str], *, digest: str | None = None) -> Any:
             name=str(path),
         )
     return made
+
+
+def load_unchecked(path: str | os.PathLike[str]) -> Any:
+    """The same within the same limits, but losses that are not convex are accepted: to say why they are not.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from selmatch import spec
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "loss.toml").write_text(
+    ...         'selmatch = 1\\nloss = {type = "MatchingLoss", potential = "Cosh"}'
+    ...     )
+    ...     spec.load_unchecked(folder + "/loss.toml")
+    MatchingLoss(Cosh(), check=False)
+    """
+    return _load(Path(path), _Builder(checks=False))
+
+
+def _load(path: Path, builder: _Builder) -> Any:
+    try:
+        data = read_bytes(path, MAX_BYTES)
+    except UnfitFile as error:
+        raise SpecError(str(error), name=path.name) from error
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise SpecError("the file must be UTF-8 text. Save it in that encoding.", name=path.name, line=line) from error
+    format = path.suffix.lower().removeprefix(".")
+    return _loads(text, format if format in _FORMATS else None, path.name, builder)
 
 
 def digest(object: Any) -> str:
@@ -508,6 +529,10 @@ def loads(text: str, format: str | None = None, name: str = "<string>") -> Any:
         raise ValueError(f"loads: format must be 'toml' or 'json', got {format!r}.")
     if len(text) > MAX_BYTES:
         _refuse_length(name)
+    return _loads(text, format, name, _Builder())
+
+
+def _loads(text: str, format: str | None, name: str, builder: _Builder) -> Any:
     if format is None:
         format = "json" if text.lstrip().startswith("{") else "toml"
     parse, places = (_parsed_toml, _TomlPlaces) if format == "toml" else (_parsed_json, _JsonPlaces)
@@ -517,7 +542,7 @@ def loads(text: str, format: str | None = None, name: str = "<string>") -> Any:
     except SpecError as error:
         raise error.within(text, name) from error.__cause__
     try:
-        return from_dict(document)
+        return _built(document, builder)
     except SpecError as error:
         found = SpecError(error.problem, error.key, offset=places(tokens).find(error.key))
         raise found.within(text, name) from error.__cause__
@@ -563,6 +588,10 @@ def from_dict(document: Mapping[str, Any]) -> Any:
     >>> spec.from_dict({"selmatch": 1, "loss": {"type": "MatchingLoss", "potential": "Exp"}})
     MatchingLoss(Exp())
     """
+    return _built(document, _Builder())
+
+
+def _built(document: Any, builder: _Builder) -> Any:
     if not isinstance(document, Mapping):
         raise SpecError(f"a document must be a table, got {_shown(document)}.")
     document = _migrated(dict(document))
@@ -580,7 +609,7 @@ def from_dict(document: Mapping[str, Any]) -> Any:
             (given[1],) if given else (),
         )
     (kind,) = given
-    result = _Builder().object(document[kind], (kind,))
+    result = builder.object(document[kind], (kind,))
     found = _kind(type(result))
     if found != kind and (found, kind) != ("curve", "potential"):  # every curve is a potential
         rest = f"Put it under {found}." if found else "It can only be a part of another object."
@@ -643,9 +672,16 @@ def _effort(instance: Any, size: int, parts: list[_Effort]) -> _Effort:
 
 
 class _Builder:
-    """Builds objects from tables, and counts how much it has built."""
+    """Builds objects from tables, and counts how much it has built.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    checks : bool
+        False accepts losses and composites that are not convex.
+    """
+
+    def __init__(self, checks: bool = True) -> None:
+        self.checks = checks
         self.objects = self.numbers = 0
         self.effort = 0.0
         self.efforts: dict[int, _Effort] = {}
@@ -681,6 +717,8 @@ class _Builder:
                     f"{name} has no field {_shown(field)}. {remedy(str(field), fields)}", (*key, str(field))
                 )
             arguments[field] = self.value(entry, fields[field], (*key, field))
+        if not self.checks and "check" in fields:
+            arguments["check"] = False
         return self.made(name, arguments, value, key)
 
     def known(self, name: str, key: Key) -> type:

@@ -43,7 +43,9 @@ except ImportError as error:
     ) from error
 
 from selmatch.batch import mask_of_rows
+from selmatch.files import UnfitFile, open_regular, read_json
 from selmatch.sparse_teachers import MOST_EXCESS, TopKTeacher
+from selmatch.words import printable
 from selmatch.writing import drafts_of, replace_file
 
 __all__ = ["TeacherFileError", "TeacherReader", "TeacherWriter"]
@@ -92,7 +94,7 @@ class TeacherFileError(ValueError):
         self.file, self.record = file, record
         place = [] if file is None else [file.name]
         place += [] if record is None else [f"record {record}"]
-        super().__init__(f"{', '.join(place)}: {problem}" if place else problem)
+        super().__init__(printable(f"{', '.join(place)}: {problem}" if place else problem))
 
 
 # ------------------------------------------------------------------------------------------------------- the records
@@ -258,15 +260,15 @@ def _shard_file(part: int, parts: int, number: int) -> str:
 def _read_index(path: Path) -> _Index:
     """The index in a file; all of it is checked."""
     try:
-        document = json.loads(path.read_bytes())
+        document = read_json(path)
     except (FileNotFoundError, NotADirectoryError):
         raise TeacherFileError(
             f"must exist in {path.parent}, got no such file. Is it a folder that TeacherWriter made?", path
         ) from None
     except OSError as error:
         raise _unreadable(path, error) from error
-    except (ValueError, RecursionError) as error:
-        raise TeacherFileError(f"must be JSON, got something else ({error}). {_DAMAGED}.", path) from error
+    except UnfitFile as error:
+        raise TeacherFileError(str(error), path) from error
     problem = _problem_of_document(document, path.name)
     if problem:
         raise TeacherFileError(problem, path)
@@ -912,7 +914,10 @@ class TeacherReader:
         path = self._path(number)
         _check_size(path, self._shards[number])
         try:
-            return np.memmap(path, dtype=np.uint8, mode="r")
+            with open_regular(path) as file:
+                return np.memmap(file, dtype=np.uint8, mode="r")
+        except UnfitFile as error:
+            raise TeacherFileError(str(error), path) from error
         except OSError as error:
             raise _unreadable(path, error) from error
 

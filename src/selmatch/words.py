@@ -45,6 +45,25 @@ def remedy(word: str, known: Iterable[str]) -> str:
     return f"Choose from: {', '.join(known[:MOST_NAMED])}{more}."
 
 
+#: what a terminal obeys (but for new lines and tabs), what turns the direction of a line, and what nobody sees
+_OBEYED = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
+)
+
+
+def printable(text: str) -> str:
+    r"""A text of strangers as it may be printed: its control characters are shown, and do nothing.
+
+    Examples
+    --------
+    >>> from selmatch.words import printable
+    >>> print(printable("a column\x1b[31m\r\u202e"))
+    a column\x1b[31m\r\u202e
+    """
+    return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
 def unbroken(words: str) -> str:
     """Words in which no line can begin with the percent sign of a number.
 

@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import selmatch
 from selmatch.cli import check, compare, explain, focus, paper, plot, versions
-from selmatch.cli.output import Interrupted, messages
+from selmatch.cli.output import Interrupted, messages, notices, say
 
 #: what typer raises for a wrong command line; the class has moved between versions, its place has not
 WrongUsage = typer.BadParameter.__bases__[0]
@@ -53,7 +53,8 @@ class Commands(_PlainFlags, TyperGroup):
             with contextlib.suppress(AttributeError):  # not every stream is a text of bytes
                 stream.reconfigure(errors="replace")  # type: ignore[union-attr]
         try:
-            code = super().main(words, *rest, standalone_mode=False, **extra)
+            with notices():
+                code = super().main(words, *rest, standalone_mode=False, **extra)
             if code == INTERRUPTED:
                 raise Interrupted("Interrupted.")
             sys.stdout.flush()
@@ -63,7 +64,7 @@ class Commands(_PlainFlags, TyperGroup):
             code = CLOSED_PIPE
         except Exception as error:
             if debug:
-                traceback.print_exc()
+                say(traceback.format_exc().rstrip())
             code, message = _told(error)
             _report(message, as_json, "" if code == INTERRUPTED else "Error: ")
         code = code if isinstance(code, int) else 0

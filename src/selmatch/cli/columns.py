@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import gzip
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +19,10 @@ def header(path: Path) -> list[str]:
         from pyarrow import parquet
 
         return list(parquet.read_schema(path).names)
-    opened = gzip.open if path.suffix.lower() == ".gz" else open
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-        first = file.readline()
-    from selmatch.comparison.reading import separator_of
+    from selmatch.comparison import reading
 
-    return next(csv.reader([first], delimiter=separator_of(first)), [])
+    first = reading.header_of(path)
+    return next(csv.reader(io.StringIO(first, newline=""), delimiter=reading.separator_of(first)))
 
 
 def scores(path: Path, column: str | None) -> tuple[np.ndarray, list[str]]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,12 +13,13 @@ import typer
 from selmatch.cli.files import SPECS, TABLES, require_file
 from selmatch.cli.focus import MATTERS, Between, Cap, Strength, Top
 from selmatch.cli.options import JSON_HELP, column_of, one_of
-from selmatch.cli.output import Interrupted, emit, say, show
+from selmatch.cli.output import Interrupted, beside_the_result, emit, say, show
 from selmatch.cli.progress import Bar
 from selmatch.cli.table import show_comparison
 from selmatch.cli.words import listed
 from selmatch.comparison.question import MODELS, ROLES, SCALES
 from selmatch.design import WORDS
+from selmatch.files import read_json
 
 #: what a report consists of, and its numbers among them
 NUMBERS = "comparison.json"
@@ -130,8 +129,7 @@ def compare(
     earlier = None if force else _require_same_question(out, data, said)
     bar = Bar(quiet)
     try:
-        # a library that prints must not spoil the result
-        with bar, contextlib.redirect_stdout(sys.stderr):
+        with bar, beside_the_result():
             comparison = selmatch.compare(data, **said, folder=out, progress=bar.update)
             bar.say("writing the report")
             out.mkdir(parents=True, exist_ok=True)
@@ -171,7 +169,7 @@ def _require_same_question(out: Path, data: Path, said: Mapping[str, Any]) -> st
         return None
     remedy = "Choose another --out, or add --force to replace it."
     try:
-        kept = json.loads((out / NUMBERS).read_text(encoding="utf-8"))
+        kept = read_json(out / NUMBERS)
         earlier, name, fingerprint = kept["question"], kept["data"]["name"], kept["data"]["fingerprint"]
         before = {part: earlier.get(part) for part in SUBJECT} | {"data": name}
         if not earlier["wish"]:

@@ -13,10 +13,10 @@ SPECS = (".toml", ".json")
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".gz", ".bz2", ".xz")
 
 
-def is_file(path: Path) -> bool:
-    """Whether there is such a file; also for what may be a formula."""
+def is_there(path: Path) -> bool:
+    """Whether there is something that is no folder; also for what may be a formula."""
     try:
-        return path.is_file()
+        return path.exists() and not path.is_dir()
     except (OSError, ValueError):  # formulas can be longer than names of files may be
         return False
 
@@ -25,7 +25,7 @@ def require_file(path: Path, endings: tuple[str, ...]) -> None:
     """An error with the nearest name of such an ending in the same folder, if there is no such file."""
     if path.is_dir():
         raise IsADirectoryError(f"{path}: a file must be given, got a folder.")
-    if not path.is_file():
+    if not path.exists():  # what is there and no regular file is for the reader to refuse
         near = _nearest(path, endings)
         raise FileNotFoundError(f"{path}: there is no such file.{'' if near is None else f' Did you mean {near!r}?'}")
 

@@ -36,7 +36,7 @@ def column_of(option: str) -> Callable[..., list[str]]:
             names = header(next(path for path in paths if path.is_file()))
         except Exception:  # completion must never fail in the middle of a user's line
             return []
-        return [name for name in names if name.startswith(incomplete)]
+        return [name for name in names if name.startswith(incomplete) and name.isprintable()]
 
     return completed
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,9 @@ import numpy as np
 import selmatch
 from selmatch import spec
 from selmatch.cli.columns import scores
-from selmatch.cli.files import SPECS, TABLES, is_file, require_file
+from selmatch.cli.files import SPECS, TABLES, is_there, require_file
 from selmatch.cli.output import say
 from selmatch.curve import Curve
-
-#: classes that can be told to accept what is not convex
-_CHECKED = ("MatchingLoss", "CompositeSigmoid", "CompositeSoftmax")
 
 
 def read(source: str, *, check: bool = True) -> Any:
@@ -31,14 +27,14 @@ def read(source: str, *, check: bool = True) -> Any:
         False also reads losses that selmatch refuses since they are not convex, in order to say why.
     """
     path = Path(source)
-    if is_file(path):
+    if is_there(path):
         try:
             return spec.load(path)
         except spec.SpecError:
-            unchecked = None if check else _unchecked(path)
-            if unchecked is None:
-                raise
-            return unchecked
+            if not check:
+                with contextlib.suppress(spec.SpecError):
+                    return spec.load_unchecked(path)
+            raise
     if source.lower().endswith(SPECS):
         require_file(path, SPECS)
     return selmatch.parse(source)
@@ -70,23 +66,3 @@ def data_of(path: Path | None, column: str | None) -> np.ndarray | None:
     for note in notes:
         say(f"Note: {note}", style="yellow")
     return found
-
-
-def _unchecked(path: Path) -> Any:
-    """The loss of a file, accepted as it is; None where that is not what is wrong."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        document = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
-        return spec.from_dict(_accepting(document))
-    except (ValueError, TypeError, RecursionError):
-        return None
-
-
-def _accepting(value: Any) -> Any:
-    """A document in which every table that can be told not to check is told so."""
-    if isinstance(value, list):
-        return [_accepting(entry) for entry in value]
-    if not isinstance(value, dict):
-        return value
-    table = {key: _accepting(entry) for key, entry in value.items()}
-    return {**table, "check": False} if table.get("type") in _CHECKED else table

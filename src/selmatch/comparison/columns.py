@@ -8,7 +8,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import selmatch
 from selmatch.comparison import cells, reading, tables
 from selmatch.comparison.question import ROLES, Question
 from selmatch.comparison.spellings import DATES, NUMBERS
+from selmatch.files import UnfitFile, read_json
 from selmatch.words import remedy
 from selmatch.writing import replace_file
 
@@ -162,9 +162,9 @@ class Columns:
         """
         name = str(path)
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"Columns: {name} must be a JSON file, got: {error}. Write it again with save.") from error
+            document = read_json(path)
+        except UnfitFile as error:
+            raise ValueError(f"Columns: {name}: {error}") from error
         found = cls._of_document(name, document)
         if digest is not None and found.digest != digest:
             raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import csv
 import gzip
 import io
@@ -11,12 +12,14 @@ import lzma
 import os
 import re
 import warnings
+import zlib
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from selmatch.files import UnfitFile, open_regular
 from selmatch.words import nearest, remedy
 
 try:
@@ -26,9 +29,13 @@ except ImportError as error:
 
 WHO = "compare"
 
-_COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_COMPRESSED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _TEXTS = {".csv": None, ".tsv": "\t", ".txt": None}
 _PARQUET = (".parquet", ".pq")
+#: what readers and unpackers say of damaged files
+_BROKEN = (
+    pandas.errors.ParserError, pandas.errors.ParserWarning, csv.Error, zlib.error, lzma.LZMAError, EOFError, OSError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,19 +157,24 @@ def _file(path: Path, text: Collection[str]) -> tuple[pandas.DataFrame, list[str
     kind = (suffixes[:-1] if packed else suffixes)[-1:]
     if not kind or kind[0] not in (*_TEXTS, *_PARQUET) or (packed and kind[0] in _PARQUET):
         raise ValueError(f"{WHO}: data must be a .csv, .csv.gz, .tsv or .parquet file, got {path.name!r}.")
-    if not path.is_file():
+    if not path.exists():
         others = [other.name for other in path.parent.iterdir() if other.is_file()] if path.parent.is_dir() else []
         close = nearest(path.name, others, cutoff=0.6)
         hint = f" Did you mean {close!r}?" if close else ""
         raise FileNotFoundError(f"{WHO}: data must be a file that exists, got {str(path)!r}.{hint}")
     try:
         if kind[0] in _PARQUET:
+            open_regular(path).close()
             frame = pandas.read_parquet(path)
             return frame, [str(label) for label in frame.columns]
         return _text(path, _TEXTS[kind[0]], text)
+    except UnfitFile as error:
+        raise ValueError(f"{WHO}: {path.name}: {error}") from error
+    except MemoryError as error:
+        raise ValueError(f"{WHO}: {path.name} must fit into memory, got more. Give fewer rows or columns.") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"{WHO}: {path.name} must be text in UTF-8, got {error.reason}. Save it as UTF-8.") from error
-    except (pandas.errors.ParserError, pandas.errors.ParserWarning, EOFError, OSError) as error:
+    except _BROKEN as error:
         raise _unreadable(path, error) from error
     except Exception as error:
         if type(error).__module__.startswith("pyarrow"):
@@ -176,34 +188,68 @@ def _unreadable(path: Path, error: BaseException) -> ValueError:
 
 
 def _text(path: Path, separator: str | None, text: Collection[str]) -> tuple[pandas.DataFrame, list[str]]:
-    header = _header(path)
+    header = header_of(path)
     separator = separator or separator_of(header)
     labels = next(csv.reader(io.StringIO(header, newline=""), delimiter=separator))
     with warnings.catch_warnings():
         warnings.simplefilter("error", pandas.errors.ParserWarning)  # rows that are longer than the header
         types: Any = dict.fromkeys((name for name in _unique(labels) if name in text), str)
-        frame = pandas.read_csv(
-            path, sep=separator, encoding="utf-8-sig", low_memory=False, index_col=False, dtype=types
-        )
+        with _lines(path) as lines:
+            frame = pandas.read_csv(lines, sep=separator, low_memory=False, index_col=False, dtype=types)
     found = [str(label) for label in frame.columns]
     if len(labels) != len(found):  # names so strange that only the reader of the whole file knows them
         return frame, found
     return frame, [label or name for label, name in zip(labels, found, strict=True)]
 
 
-#: a header with an open quote goes on for so many lines at most
+@contextlib.contextmanager
+def _lines(path: Path) -> Iterator[io.TextIOWrapper]:
+    """The text of a file, unpacked while it is read."""
+    with open_regular(path) as packed:
+        unpack = _COMPRESSED.get(path.suffix.lower())
+        binary: Any = _ShortLines(packed if unpack is None else unpack(packed))
+        with io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as lines:
+            yield lines
+
+
+class _ShortLines(io.BufferedIOBase):
+    """The bytes of a table, whose lines may not be so long that they fill the memory: a small archive can hold such."""
+
+    def __init__(self, binary: Any) -> None:
+        self._binary, self._length = binary, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return self.read1(size)
+
+    def read1(self, size: int | None = -1, /) -> bytes:
+        data = self._binary.read1(_CHUNK if size is None or size < 0 else size)
+        end = max(data.rfind(b"\n"), data.rfind(b"\r"))
+        self._length = len(data) - 1 - end + (self._length if end < 0 else 0)
+        if self._length > MAX_LINE:
+            raise UnfitFile(f"a line must not be longer than {MAX_LINE:,} bytes. Give a table with line breaks.")
+        return data
+
+
+#: bytes of a line, and of all that comes before the rows
+MAX_LINE = 10_000_000
+_CHUNK = 1 << 16
+#: so many empty lines may come before the header, and so many may follow in which an open quote goes on
 _MOST_LINES = 100
 
 
-def _header(path: Path) -> str:
+def header_of(path: Path) -> str:
     """The first line that is not empty, and those after it in which a quoted name goes on."""
-    opened = _COMPRESSED.get(path.suffix.lower(), open)
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
-        for line in lines:
+    with _lines(path) as lines:
+        for line in itertools.islice(lines, _MOST_LINES):
             if line.strip():
                 more = itertools.accumulate(itertools.islice(lines, _MOST_LINES), initial=line)
-                return next((header for header in more if header.count('"') % 2 == 0), line)
-    raise ValueError(f"{WHO}: {path.name} must have a line with names of columns, got an empty file.")
+                short = itertools.takewhile(lambda header: len(header) <= MAX_LINE, more)
+                return next((header for header in short if header.count('"') % 2 == 0), line)
+        what = "an empty file" if next(lines, None) is None else "empty lines"
+    raise ValueError(f"{WHO}: {path.name} must have a line with names of columns, got {what}.")
 
 
 def separator_of(header: str) -> str:

@@ -272,7 +272,8 @@ class Comparison:
         """The same as text; written to a file if there is a path."""
         text = json.dumps(self.to_dict(), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
         if path is not None:
-            replace_file(path, text.encode())
+            # the name of a file may hold bytes that are no text; backslashes are how JSON writes these
+            replace_file(path, text.encode(errors="backslashreplace"))
         return text
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:

@@ -10,7 +10,7 @@ from statistics import median
 
 from selmatch.comparison.measures import INTERVALS, KINDS, cost_sentence
 from selmatch.comparison.result import Comparison, Contender, Estimate, Measure, Score
-from selmatch.words import readable, unbroken
+from selmatch.words import printable, readable, unbroken
 
 _WIDTH = 100
 #: where there is nothing to measure
@@ -159,7 +159,7 @@ def text(comparison: Comparison) -> str:
     ]
     for measure in comparison.measures:
         lines += wrapped(f"{measure.title}: {measure.words}", "- ")
-    return "\n".join(lines)
+    return printable("\n".join(lines))
 
 
 def _block(block: tuple[Row, ...]) -> list[str]:

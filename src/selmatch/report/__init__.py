@@ -34,7 +34,8 @@ def write(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, html(comparison, path.parent).encode())
+    # the name of a data file may hold bytes that are no text
+    replace_file(path, html(comparison, path.parent).encode(errors="backslashreplace"))
     return path
 
 
