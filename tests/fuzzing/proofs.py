@@ -157,6 +157,9 @@ def rounded_jump(rng: Rng) -> Case:
             f"{C}*z+{B}{sign}{_number(c * p + b)}",
             f"{_number(c * p)}{sign}{C}*z",
             f"{C}*(z-{P})-{B}{sign}{_number(-b)}",
+            f"{C}*(z-{P})/3{sign}0",
+            f"1-{C}*(z-{P}){sign}1",
+            f"1-{C}*(z-{P}){sign}1",
         ]
     )
     ground = rng.choice(
@@ -282,6 +285,7 @@ def users_class(rng: Rng) -> Case:
     bowl = "lambda x: 0.5 * x * x"
     dented = f"lambda x: 0.5 * x * x - {drop!r} * f.tanh({w!r} * (x - {p!r}))"
     one = "lambda x: 1.0 + 0.0 * x"
+    far = f"x * f.tanh({30.0 + abs(p)!r} - f.arcsinh(x))"  # falls beyond 1e13
     nothing = "lambda x, u, xh=None: 0.0 * u"
     convex, wide = "convex", (-math.inf, math.inf)
     question, source, domain = rng.choice(
@@ -293,6 +297,7 @@ def users_class(rng: Rng) -> Case:
             ("convex_primitive", f"own({straight}, primitive={dented}, slope={one})", None),
             ("convex_primitive", f"own({bumpy}, primitive={bowl}, remainder={nothing})", None),
             ("convex_primitive", f"own({straight}, primitive={bowl}, remainder=lambda x, u, xh=None: -u * u)", None),
+            ("convex_primitive", f"own({bumpy}, remainder=lambda x, u, xh=None: -u * u)", None),
             ("non_decreasing", f"own({bumpy}, slope={one})", None),
             ("non_decreasing", f"own({falling}, slope={one}, increasing=True)", None),
             ("non_decreasing", f"Sum((own({bumpy}, slope={one}, increasing=True), Tanh()))", None),
@@ -302,6 +307,8 @@ def users_class(rng: Rng) -> Case:
             ("non_decreasing", "own(lambda x: f.where(f.isfinite(2.0 * x + 1.0), -x, x))", wide),
             ("non_decreasing", f"own(lambda x: f.where(f.isfinite(x), x - 2.0 * f.tanh({w!r} * x), x))", wide),
             ("non_decreasing", "own(lambda x: f.where(f.isfinite(x), 1.0 * x, -x))", wide),
+            ("non_decreasing", f"own(lambda x: f.where(f.isfinite(x), {far}, 1.0 * x))", wide),
+            ("non_decreasing", f"own(lambda x: f.where(f.isfinite(1.0 - 3.0 * x), {far}, x + 1.0))", wide),
             ("non_decreasing", f"by_type({falling}, {straight})", None),
             ("non_decreasing", f"by_type({bumpy}, {straight})", None),
             ("non_decreasing", f"by_type({straight}, {bumpy})", None),
@@ -428,6 +435,8 @@ NAMED = (
     Case("named", "convex", "CompositeSoftmax(own(lambda x: 1.0 * x, primitive=lambda x: 0.5 * x * x - 0.01 *"
          " f.tanh(100.0 * (x - 1.0)), slope=lambda x: 1.0 + 0.0 * x), check=False)", places=(1.0,)),
     Case("named", "non_decreasing", "own(lambda x: f.where(f.isfinite(x), -x, x))", (-math.inf, math.inf)),
+    Case("named", "non_decreasing",
+         "own(lambda x: f.where(f.isfinite(x), x * f.tanh(30.0 - f.arcsinh(x)), x))", (-math.inf, math.inf)),
     Case("named", "non_decreasing", "by_type(lambda x: -x, lambda x: 1.0 * x)"),
     Case("named", "non_decreasing", "attempt(lambda x: x > 0.3, lambda x: x - 0.001, lambda x: 1.0 * x)"),
     Case("named", "convex_primitive",
