@@ -72,7 +72,7 @@ class Line:
 
     __slots__ = ("constant", "rise", "root")
 
-    def __init__(self, rise: float, root: float = 0, constant: float = 0) -> None:
+    def __init__(self, rise: Any, root: Any = 0, constant: Any = 0) -> None:
         self.rise = rise
         self.root = root if rise else 0
         self.constant = 0 if rise else constant
@@ -88,12 +88,12 @@ class Line:
         level = -self.rise * self.root - other.rise * other.root
         return Line(rise, -level / rise) if rise else Line(0, constant=level)
 
-    def _shifted(self, constant: float) -> Line:
+    def _shifted(self, constant: Any) -> Line:
         if not self.rise:
             return Line(0, constant=self.constant + constant)
         return Line(self.rise, self.root - constant / self.rise) if constant else self
 
-    def times(self, factor: float) -> Line:
+    def times(self, factor: Any) -> Line:
         rise = self.rise * factor
         return Line(rise, self.root) if rise else Line(0, constant=self.constant * factor)
 
@@ -329,7 +329,7 @@ class _Lowering:
         if capped is not None:
             return capped
         terms = _Terms()
-        stack = [(1, expression)]
+        stack: list[tuple[Any, Expression]] = [(1, expression)]
         while stack:
             factor, node = stack.pop()
             line = self.line(node)
@@ -646,7 +646,7 @@ def _about_one_origin(a: Powers, b: Powers, *, product: bool) -> tuple[float, li
 
 
 def _product(a: list[float], b: list[float]) -> list[float]:
-    result = [0] * (len(a) + len(b) - 1)
+    result: list[Any] = [0] * (len(a) + len(b) - 1)
     for i, x in enumerate(a):
         for j, y in enumerate(b):
             result[i + j] += x * y
