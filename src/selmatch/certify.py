@@ -526,14 +526,16 @@ def _convex_in_logits(who: str, potential: Any, domain: Any, canonicalise: str, 
         below = Interval(-math.inf, 0.0)
         blind = is_known(curve) and getattr(potential, "anchor", None) is None
         if blind and any(part.covers(below) for part in curve.flat_regions()):
-            return Proved(statement, logits, f"{type(curve).__name__} is constant there, so the loss sees no levels")
+            how = f"{type(curve).__name__} is constant there, so the loss sees no levels"
+            return Proved(statement, logits, how, evidence=(Stillness(curve, below.low, below.high),))
     else:
         statement = "the loss is convex in the student's logits, less that of the teacher's best class,"
         reach = logits.high - logits.low
         moves = Interval(-reach, reach).overlap(potential.domain)
         found = None if moves is None else convex(potential, moves, effort=effort)
         if isinstance(found, Proved):
-            return Proved(statement, logits, f"scores are linear in the logits; {found.how}", found.boxes)
+            how = f"scores are linear in the logits; {found.how}"
+            return Proved(statement, logits, how, found.boxes, found.evidence)
     from selmatch.logits import search_witness
 
     witness = search_witness(potential, curve, canonicalise, logits)

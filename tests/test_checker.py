@@ -1,0 +1,123 @@
+"""The checker of proofs accepts what is true of every curve, and nothing that is false."""
+
+import math
+
+import numpy as np
+import pytest
+
+import selmatch as sm
+from conftest import LINKS, SOFTMAXES
+from selmatch import certify
+from selmatch import functions as f
+from selmatch.arrays.trace import steps, trace
+
+checker = pytest.importorskip("selmatch.checker", reason="proofs need python-flint", exc_type=ImportError)
+
+INFINITY = math.inf
+
+
+def accepts(function, *cuts, claim=checker.require_no_fall):
+    try:
+        claim([checker.Operation(*step) for step in steps(trace(function))], cuts)
+    except checker.Unverified:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("potential", [*LINKS, *SOFTMAXES], ids=repr)
+def test_what_is_proved_of_a_curve_of_the_library_verifies(potential):
+    certificate = certify.convex(potential)
+    assert not certificate or certificate.verify()
+
+
+@pytest.mark.parametrize(
+    ("function", "cuts", "true"),
+    [
+        (lambda z: z - f.tanh(z), (-INFINITY, INFINITY), True),
+        (lambda z: z - 1.001 * f.tanh(z), (-8.0, 8.0), False),
+        (lambda z: f.where(z < 1.0, z, z + 1e-12), (-8.0, 1.0, 8.0), True),
+        (lambda z: f.where(z < 1.0, z, z - 1e-12), (-8.0, 1.0, 8.0), False),
+        (lambda z: f.where(z < 1.0, z, z - 1e-12), (-8.0, 8.0), False),
+        (lambda z: z + f.where(3.0 * z > 1.0, -1e-9, 0.0), (-8.0, 1 / 3, 8.0), False),
+        (lambda z: f.maximum(z, 0.2 * z) + f.abs(z), (-8.0, 0.0, 8.0), False),
+        (lambda z: f.maximum(z, 0.2 * z) + 0.1 * f.abs(z), (-8.0, 0.0, 8.0), True),
+        (lambda z: -1.0 / z, (0.0, INFINITY), True),
+        (lambda z: -1.0 / z, (-1.0, 1.0), False),
+        (lambda z: -1.0 / z, (-1.0, 0.0, 1.0), False),
+        (lambda z: f.log(z), (0.0, INFINITY), True),
+        (lambda z: f.sqrt(z) - 0.01 * z, (0.0, 2000.0), True),
+        (lambda z: f.sqrt(z) - 0.01 * z, (0.0, 3000.0), False),
+        (lambda z: z**3, (-INFINITY, INFINITY), True),
+        (lambda z: z**2, (-1e-300, 1.0), False),
+        (lambda z: 9.0 * z - 3e-9 * f.cos(1e9 * z), (-1.0, 1.0), True),
+        (lambda z: f.where(f.isfinite(z), -z, z), (-INFINITY, INFINITY), False),
+        (lambda z: f.tan(z), (-1.5, 1.5), True),
+        (lambda z: f.tan(z), (1.0, 2.0), False),
+        (lambda z: f.sign(z) + f.side(z), (-1.0, 0.0, 1.0), True),
+        (lambda z: f.arctan2(z, 1.0 + 0.0 * z), (-1.0, 1.0), False),  # not known to it
+    ],
+)
+def test_what_falls_is_refused_and_what_rises_is_accepted(function, cuts, true):
+    assert accepts(function, *cuts) is true
+
+
+def test_values_are_not_negative_between_cuts_and_at_them():
+    claim = checker.require_never_negative
+    assert accepts(lambda z: f.square(z) - z + 0.26, -INFINITY, INFINITY, claim=claim)
+    assert not accepts(lambda z: f.square(z) - z + 0.24, -INFINITY, INFINITY, claim=claim)
+    assert not accepts(lambda z: f.where(z > 0.0, 1.0 + z, f.where(z < 0.0, 1.0 - z, -1.0 + 0.0 * z)), -1.0, 0.0, 1.0,
+                       claim=claim)  # fmt: skip
+
+
+def test_cuts_must_increase():
+    with pytest.raises(checker.Unverified, match="increasing"):
+        checker.require_no_fall([checker.Operation("variable", ())], (1.0, 1.0))
+
+
+class BySort(sm.Curve):
+    """Another formula for numbers and arrays than for what is traced."""
+
+    def __call__(self, x):
+        return -x if isinstance(x, (float, np.ndarray)) else x
+
+
+class Tries(sm.Curve):
+    """A fall in a branch that a trace never sees."""
+
+    def __call__(self, x):
+        try:
+            return x - 1.0 if abs(x - 5.6) < 1e-9 else x
+        except Exception:
+            return x
+
+
+class Own(sm.Curve):
+    """A loss that has nothing to do with its link."""
+
+    def __call__(self, x):
+        return f.sinh(x)
+
+    def primitive(self, x):
+        return -f.cosh(x)
+
+
+@pytest.mark.parametrize("curve", [BySort(), Tries(), Own(), sm.CompositeSoftmax(Own(), check=False)], ids=repr)
+def test_classes_that_trick_a_trace_are_not_proved(curve):
+    assert not certify.convex(curve)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1e20*z-1000*z-1e20*z", "0.1*(sinh(3*z)-3.0000000000000004*z)", "1e300*(exp(tanh(z))-0.36787944117144233)^2",
+     "-1e-200*(1e-200*z)", "z-1.0000000000000002*z+1e-17*tanh(z)"],
+)  # fmt: skip
+def test_formulas_that_rounding_would_change_are_not_proved(text):
+    assert not certify.convex(sm.parse(text))
+
+
+@pytest.mark.parametrize("gain", [1.0, 0.3])
+def test_falls_at_joints_are_found_inside_of_other_curves(gain):
+    pieces = (sm.Polynomial((5e14, 1.0)), sm.Polynomial((5e14 - 500.0, 1.0)))
+    falls = sm.Piecewise((-5.0, 1.0, 5.0), pieces).affine(gain=gain)
+    for curve in (falls, falls + sm.Sinh(), sm.CompositeSigmoid(falls + sm.Identity(), check=False)):
+        assert not certify.convex(curve, (-5.0, 5.0))
