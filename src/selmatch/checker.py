@@ -158,6 +158,10 @@ class Jet(NamedTuple):
         return Jet(value, _times(first, self.slope), bend)
 
 
+def _is_zero(x: Jet) -> bool:
+    return bool(x.value.low.is_zero() and x.value.high.is_zero())
+
+
 def _constant(value: Span) -> Jet:
     return Jet(value, NOTHING, NOTHING)
 
@@ -368,24 +372,26 @@ class Piece:
                 return sign
         return 0
 
-    def _strict_at_ends(self, lanes: list[Any], sign: int) -> None:
-        """Note the ends at which a sign that holds inside is not seen to hold."""
+    def _note_ends(self, gap: list[Any], sign: int, same_at_0: bool) -> None:
+        """Note the ends at which a condition is not seen to be what it is inside."""
         for i in (1, 2):
-            end = lanes[i]
-            beyond = end is not None and (end.value.low > 0 if sign > 0 else end.value.high < 0)
-            if not beyond:
+            end = gap[i]
+            same = end is not None and (end.value.low > 0 if sign > 0 else end.value.high < 0)
+            if not (same or (same_at_0 and end is not None and _is_zero(end))):
                 self.closed[i - 1] = False
 
     def _compared(self, name: str, a: list[Any], b: list[Any]) -> bool:
         gap = self._lanes(lambda _, x, y: x.plus(y.minus()), [a, b])
-        if all(jet is not None and jet.value.low.is_zero() and jet.value.high.is_zero() for jet in gap):
-            return name in ("less_equal", "greater_equal", "equal")
+        at_0 = name in ("less_equal", "greater_equal", "equal")
+        if all(jet is not None and _is_zero(jet) for jet in gap):
+            return at_0
         sign = self._sign(gap)
         if sign == 0:
             raise Unverified("a condition changes inside of a piece")
-        self._strict_at_ends(gap, sign)
         wanted, answer = _COMPARED[name]
-        return answer if wanted == 0 else sign == wanted
+        inside = answer if wanted == 0 else sign == wanted
+        self._note_ends(gap, sign, inside is at_0)
+        return inside
 
     def _truth(self, condition: Any) -> bool:
         if isinstance(condition, bool):
