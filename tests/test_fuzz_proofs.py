@@ -186,6 +186,8 @@ def test_false_certificates_are_noticed_and_true_ones_are_not():
     assert judged("Cosh()", refuted("h(-9) = 4051.54 > h(0) = 1", (-9.0, 0.0))) == "false witness"  # outside
     assert judged("Cosh()", refuted("at -1 the slope is at most -1.18", (-1.0,), (-1.18,))) == ""
     assert judged("Cosh()", refuted("at 1 the slope is at most -1.18", (1.0,), (-1.18,))) == "false witness"
+    assert judged("parse('z^-3')", refuted("h(-1) = -1 > h(0) = inf", (-1.0, 0.0))) == "false witness"
+    assert judged("parse('log(z-9)')", refuted("h(-1) = 0 > h(0) = -1", (-1.0, 0.0))) == "false witness"
     wave = "parse('9*z-3e-6*cos(1e9*z)')"
     assert judged(wave, refuted("D_Q(2; 1) = -112 < 0", (1.0, 2.0)), "convex_primitive") == "false witness"
     assert judged("Cosh()", refuted("D_Q(-2; -1) = -0.90858 < 0", (-1.0, -2.0)), "convex_primitive") == ""

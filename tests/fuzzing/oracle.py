@@ -335,6 +335,11 @@ def has_sign(function: Function, z: Any, sign: int) -> bool:
     return any(value is not None and bool(sign * value > 0) for value in values)
 
 
+def has_values_beside(function: Function, z: Any) -> bool:
+    """Whether there is a value on either side: at the score itself rounding may have hidden a 0."""
+    return any(value_at(function, t) is not None for t in beside(z))
+
+
 def beside(z: Any) -> tuple[Any, Any]:
     with ctx.workprec(PRECISIONS[-1]):
         step = abs(z) * arb(2) ** -200 + arb(2) ** -400
