@@ -191,6 +191,8 @@ def test_false_certificates_are_noticed_and_true_ones_are_not():
     wave = "parse('9*z-3e-6*cos(1e9*z)')"
     assert judged(wave, refuted("D_Q(2; 1) = -112 < 0", (1.0, 2.0)), "convex_primitive") == "false witness"
     assert judged("Cosh()", refuted("D_Q(-2; -1) = -0.90858 < 0", (-1.0, -2.0)), "convex_primitive") == ""
+    jump = "parse('where(3./z>(z)^0.5,|z|,asin(0))')"  # no place that the source names
+    assert judged(jump, refuted("D_Q(2.082; 2.074) = -0.00395564 < 0", (2.074, 2.082)), "convex_primitive") == ""
     odd = refuted("L(1, 0) = 0.718282, but L(-1, 0) = 0.367879", (0.0, 1.0))
     assert judged("Exp()", odd, "odd") == ""
     assert judged("Tanh()", odd, "odd") == "false witness"
