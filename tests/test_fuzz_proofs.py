@@ -196,6 +196,9 @@ def test_false_certificates_are_noticed_and_true_ones_are_not():
     odd = refuted("L(1, 0) = 0.718282, but L(-1, 0) = 0.367879", (0.0, 1.0))
     assert judged("Exp()", odd, "odd") == ""
     assert judged("Tanh()", odd, "odd") == "false witness"
+    slight = refuted("L(1.2, 2.8) = 1.280000001, but L(-1.2, -2.8) = 1.279999999", (2.8, 1.2))
+    assert judged("parse('z+9.08e-10*cos(85.2*z)')", slight, "odd") == ""
+    assert judged("Identity()", slight, "odd") == "false witness"
 
 
 def test_what_raises_or_does_not_verify_is_noticed(monkeypatch):
