@@ -186,12 +186,19 @@ def test_false_certificates_are_noticed_and_true_ones_are_not():
     assert judged("Cosh()", refuted("h(-9) = 4051.54 > h(0) = 1", (-9.0, 0.0))) == "false witness"  # outside
     assert judged("Cosh()", refuted("at -1 the slope is at most -1.18", (-1.0,), (-1.18,))) == ""
     assert judged("Cosh()", refuted("at 1 the slope is at most -1.18", (1.0,), (-1.18,))) == "false witness"
+    assert judged("parse('z^-3')", refuted("h(-1) = -1 > h(0) = inf", (-1.0, 0.0))) == "false witness"
+    assert judged("parse('log(z-9)')", refuted("h(-1) = 0 > h(0) = -1", (-1.0, 0.0))) == "false witness"
     wave = "parse('9*z-3e-6*cos(1e9*z)')"
     assert judged(wave, refuted("D_Q(2; 1) = -112 < 0", (1.0, 2.0)), "convex_primitive") == "false witness"
     assert judged("Cosh()", refuted("D_Q(-2; -1) = -0.90858 < 0", (-1.0, -2.0)), "convex_primitive") == ""
+    jump = "parse('where(3./z>(z)^0.5,|z|,asin(0))')"  # no place that the source names
+    assert judged(jump, refuted("D_Q(2.082; 2.074) = -0.00395564 < 0", (2.074, 2.082)), "convex_primitive") == ""
     odd = refuted("L(1, 0) = 0.718282, but L(-1, 0) = 0.367879", (0.0, 1.0))
     assert judged("Exp()", odd, "odd") == ""
     assert judged("Tanh()", odd, "odd") == "false witness"
+    slight = refuted("L(1.2, 2.8) = 1.280000001, but L(-1.2, -2.8) = 1.279999999", (2.8, 1.2))
+    assert judged("parse('z+9.08e-10*cos(85.2*z)')", slight, "odd") == ""
+    assert judged("Identity()", slight, "odd") == "false witness"
 
 
 def test_what_raises_or_does_not_verify_is_noticed(monkeypatch):

@@ -180,6 +180,11 @@ def _signedlog(x: Any) -> Exact:
     return _sign(x) * _of("log1p")(abs(Exact(ball_of(x))))
 
 
+def _logit(x: Any) -> Exact:
+    ball = ball_of(x)
+    return Exact(arb(0) if ball == arb(0.5) else ball.log() - (-ball).log1p())
+
+
 def _huber(x: Any, c: Any = 1.0) -> Exact:
     return _clip(x, -Exact(ball_of(c)), c)
 
@@ -195,7 +200,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{f"arc{name}": _of(f"a{name}") for name in ("sin", "tan", "sinh", "tanh")},
     "ln": _of("log"), "arsinh": _of("asinh"), "artanh": _of("atanh"), "abs": lambda x: abs(Exact(ball_of(x))),
     "sigmoid": _sigmoid, "σ": _sigmoid, "softplus": _softplus, "sign": _sign, "side": _side, "square": _square,
-    "signedlog": _signedlog, "logit": lambda x: _of("log")(x) - _of("log1p")(-Exact(ball_of(x))),
+    "signedlog": _signedlog, "logit": _logit,
     "relu": lambda x: _most(x, 0), "step": lambda x: _where(Exact(ball_of(x)) > 0, 1, 0),
     "huber": _huber, "smelu": _smelu, "power": _power, "pow": _power, "clip": _clip, "where": _where,
     "arctan2": lambda y, x: Exact(arb.atan2(ball_of(y), ball_of(x))),

@@ -230,7 +230,7 @@ def find_asymmetry(function: Function, domain: Interval, about: float, places: S
 
 
 def divergence(curve: Any, s: float, s_hat: float, places: Sequence[float] = ()) -> Any:
-    """``Q(s_hat) - Q(s) - (s_hat - s) q(s)``; without Q an integral, in a ball of ten last changes."""
+    """``Q(s_hat) - Q(s) - (s_hat - s) q(s)``; without Q an integral, in a ball of ten times its changes."""
     start, end = precisely(s), precisely(s_hat)
     if getattr(curve, "primitive", None) is not None:
         values = [value_at(curve.primitive, z) for z in (end, start)]
@@ -243,17 +243,17 @@ def divergence(curve: Any, s: float, s_hat: float, places: Sequence[float] = ())
     cuts = sorted({s, s_hat, *(p for p in places if min(s, s_hat) < p < max(s, s_hat))}, reverse=s_hat < s)
     if here is None:
         return None
-    total, gap = _integral(curve, here, cuts, 2), None
-    for pieces in (4, 8, 16):
-        previous, total = total, _integral(curve, here, cuts, pieces)
-        if total is None or previous is None:
+    totals: list[Any] = []
+    for pieces in (2, 4, 8, 16):
+        total = _integral(curve, here, cuts, pieces)
+        if total is None:
             return None
-        gap = abs(total - previous)
-        if gap < 1e-7 * abs(total):
-            break
-    if not gap < 1e-2 * abs(total):
-        return None
-    return arb(total.mid(), 10 * gap.upper().mid())
+        totals.append(total.mid())
+        if len(totals) > 1 and abs(totals[-1] - totals[-2]) < 1e-7 * abs(totals[-1]):
+            return arb(totals[-1], 10 * abs(totals[-1] - totals[-2]))
+    # the last change alone may be small by chance, at a jump for example
+    spread = max(abs(total - totals[-1]) for total in totals)
+    return arb(totals[-1], 10 * spread) if spread < 1e-2 * abs(totals[-1]) else None
 
 
 def _integral(curve: Function, here: Any, cuts: Sequence[float], pieces: int) -> Any:
@@ -333,6 +333,11 @@ def has_sign(function: Function, z: Any, sign: int) -> bool:
     """Whether a function has a sign next to a score."""
     values = (value_at(function, t) for t in beside(z))
     return any(value is not None and bool(sign * value > 0) for value in values)
+
+
+def has_values_beside(function: Function, z: Any) -> bool:
+    """Whether there is a value on either side: at the score itself rounding may have hidden a 0."""
+    return any(value_at(function, t) is not None for t in beside(z))
 
 
 def beside(z: Any) -> tuple[Any, Any]:
