@@ -588,7 +588,7 @@ def test_losses_refuse_with_the_witness():
         sm.MatchingLoss(sm.FromLink(lambda z: z - 1.001 * f.tanh(z)))
     with pytest.raises(ValueError, match=r"^CompositeSigmoid: the link of .* must not decrease, got h\("):
         sm.CompositeSigmoid(f=f.softplus)
-    with pytest.raises(ValueError, match=r"^CompositeSoftmax: Q of .* must be convex for many classes, got q\("):
+    with pytest.raises(ValueError, match=r"^CompositeSoftmax: Q of .* must be convex for many classes, got [Lq]\("):
         sm.CompositeSoftmax(Q=f.sin)
     sm.MatchingLoss(sm.FromLink(lambda z: z - 0.999 * f.tanh(z)))
 

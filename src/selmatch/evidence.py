@@ -18,7 +18,7 @@ from selmatch.curve import Curve, Interval
 from selmatch.structure import is_known, parts_of, why_non_decreasing
 
 #: a formula and the curve that it was traced from agree at so many scores, but for rounding
-_SAMPLES, _AGREEMENT = 65, 1e-6
+_SAMPLES, _AGREEMENT = 65, 1e-12
 
 
 class Unverified(Exception):
