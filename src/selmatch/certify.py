@@ -436,7 +436,8 @@ def _falls_certainly(curve: Curve, fall: tuple[float, float] | None) -> bool | N
 
 def _slope_witness(curve: Curve, z: float, at_most: float) -> Witness:
     what = "q' + (1 - p) q^2 / gamma" if isinstance(curve, CompositeSigmoid) else "the slope"
-    return Witness(f"at {_exact(z)} {what} is at most {at_most:.3g}", (z,), (at_most,))
+    size = f"at most {at_most:.3g}" if at_most else "negative, though smaller than any float"
+    return Witness(f"at {_exact(z)} {what} is {size}", (z,), (at_most,))
 
 
 def _open_parts(left: list[tuple[float, float]]) -> str:
