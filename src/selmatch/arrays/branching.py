@@ -81,9 +81,8 @@ def never_negative(
             continue
         with watching() as at_point:
             here = _range(function(box(middle, middle)))
-        at_most = bounds(here)[1]
-        if at_most < 0.0 and not at_point.touched:  # a single score says nothing about a slope
-            verdict.negative, verdict.at_most = middle, at_most
+        if here.high < 0 and not at_point.touched:  # a single score says nothing about a slope
+            verdict.negative, verdict.at_most = middle, bounds(here)[1]
             return verdict
         values = Watch() if curve is None else _watched(curve, a, b)
         with watching() as slopes:
