@@ -121,3 +121,22 @@ def test_falls_at_joints_are_found_inside_of_other_curves(gain):
     falls = sm.Piecewise((-5.0, 1.0, 5.0), pieces).affine(gain=gain)
     for curve in (falls, falls + sm.Sinh(), sm.CompositeSigmoid(falls + sm.Identity(), check=False)):
         assert not certify.convex(curve, (-5.0, 5.0))
+
+
+def test_products_of_intervals_hold_all_products():
+    flint = pytest.importorskip("flint")
+    rng = np.random.default_rng(0)
+    ends = [0.0, INFINITY, -INFINITY, 1e-300, -1e-300, 2.0, -3.0, 1e50, -1e50]
+    for _ in range(2000):
+        (a, b), (c, d) = np.sort(rng.choice(ends, (2, 2)), axis=1).tolist()
+        if INFINITY in (a, c) or -INFINITY in (b, d):
+            continue
+        x, y = (checker.Span(checker._number(low).low, checker._number(high).high) for low, high in ((a, b), (c, d)))
+        product = checker._times(x, y)
+        for p, q in zip(
+            *(np.clip((low, high, 0.0), max(low, -1e60), min(high, 1e60)) for low, high in ((a, b), (c, d))),
+            strict=False,
+        ):
+            exact = flint.arb(p) * flint.arb(q)
+            assert product.low <= exact.upper()
+            assert product.high >= exact.lower()

@@ -76,11 +76,23 @@ def _minus(x: Span) -> Span:
 
 
 def _times(x: Span, y: Span) -> Span:
-    # 0 times an infinite bound is 0: the numbers themselves are finite
-    products = [ZERO if a.is_zero() or b.is_zero() else a * b for a in x for b in y]
-    if any(product.is_nan() for product in products):
-        return EVERYTHING
-    return Span(_least([p.lower() for p in products]), _greatest([p.upper() for p in products]))
+    if x.low >= 0:
+        return _span(
+            _product(x.low if y.low >= 0 else x.high, y.low),
+            _product(x.high if y.high >= 0 else x.low, y.high),
+        )
+    if x.high <= 0:
+        return _minus(_times(_minus(x), y))
+    if y.low >= 0 or y.high <= 0:
+        return _times(y, x)
+    lows = [_product(x.low, y.high).lower(), _product(x.high, y.low).lower()]
+    highs = [_product(x.low, y.low).upper(), _product(x.high, y.high).upper()]
+    return Span(_least(lows), _greatest(highs))
+
+
+def _product(a: Any, b: Any) -> Any:
+    """a b; 0 times an infinite bound is 0, since the numbers themselves are finite."""
+    return ZERO if a.is_zero() or b.is_zero() else a * b
 
 
 def _inverse(x: Span) -> Span:
