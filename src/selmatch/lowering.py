@@ -137,12 +137,13 @@ def _constant(name: str, arguments: list[Any]) -> Line | None:
     if exact is not None and all(isinstance(argument, Fraction) for argument in arguments):
         return Line(0, constant=exact(*arguments)) if name != "divide" or arguments[1] else None
     value = apply(name, *map(float, arguments))
-    if isinstance(value, bool):
+    if isinstance(value, bool) or (value == 0.0 and name in _NEVER_0 and arguments[0]):  # underflow
         return None
     _inexact.set(True)
     return Line(0, constant=_exact(float(value)))
 
 
+_NEVER_0 = frozenset("power exp sigmoid softplus sqrt".split())
 _EXACT: dict[str, Any] = {
     "multiply": operator.mul, "divide": operator.truediv, "square": lambda a: a * a, "abs": abs,
     "minimum": min, "maximum": max,

@@ -530,10 +530,11 @@ def run(program: tuple[Step, ...], values: Mapping[str, Array] | Array) -> Array
     """The result of a flattened expression; see :func:`evaluate`."""
     named = values if isinstance(values, Mapping) else None
     anchor: Any = None
+    symbolic = type(values) is Traced and _symbolic.get()
     results: list[Any] = []
     for name, arguments, value in program:
         if name == "number":
-            result = value
+            result = Traced(Number(value)) if symbolic else value
         elif name == "variable":
             result = values if named is None else named[value]
             anchor = result
@@ -577,16 +578,21 @@ def evaluate(expression: Expression, values: Mapping[str, Array] | Array) -> Arr
 _tried: ContextVar[bool] = ContextVar("tried", default=False)
 
 
+#: whether numbers of a flattened formula are recorded too, so that nothing is rounded before it is traced
+_symbolic: ContextVar[bool] = ContextVar("symbolic", default=False)
+
+
 @contextmanager
 def without_branches() -> Iterator[None]:
-    """Raise afterwards if a formula has tried to branch inside, whatever became of the error."""
-    token = _tried.set(False)
+    """Raise afterwards if a formula has tried to branch inside, whatever became of the error; round no constants."""
+    token, numbers = _tried.set(False), _symbolic.set(True)
     try:
         yield
         if _tried.get():
             raise TypeError("trace: a formula must not branch on values, nor go on without them.")
     finally:
         _tried.reset(token)
+        _symbolic.reset(numbers)
 
 
 class Traced:
