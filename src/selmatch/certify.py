@@ -385,7 +385,10 @@ def _decided(statement: str, curve: Curve, domain: Interval, witness_of: Any, ef
             return Refuted(statement, domain, how, witness=witness_of(curve, *fall, domain))
     if verdict.negative is not None and domain.holds(verdict.negative):
         try:
-            formula_of(curve, curve, domain.low, domain.high)
+            for part in _all_parts(curve):
+                if not is_ours(part):
+                    asked = domain if part is curve else part.domain
+                    formula_of(part, part, asked.low, asked.high)
         except Unverified as error:
             return Undecided(statement, domain, how, remains=f"a fall was found but not verified: {error}")
         return Refuted(statement, domain, how, witness=_slope_witness(curve, verdict.negative, verdict.at_most))
