@@ -1,17 +1,17 @@
 """The checker of proofs accepts what is true of every curve, and nothing that is false."""
 
 import math
+from pathlib import Path
 
+import flint
 import numpy as np
 import pytest
 
 import selmatch as sm
 from conftest import LINKS, SOFTMAXES
-from selmatch import certify
+from selmatch import certify, checker
 from selmatch import functions as f
 from selmatch.arrays.trace import steps, trace
-
-checker = pytest.importorskip("selmatch.checker", reason="proofs need python-flint", exc_type=ImportError)
 
 INFINITY = math.inf
 
@@ -124,7 +124,6 @@ def test_falls_at_joints_are_found_inside_of_other_curves(gain):
 
 
 def test_products_of_intervals_hold_all_products():
-    flint = pytest.importorskip("flint")
     rng = np.random.default_rng(0)
     ends = [0.0, INFINITY, -INFINITY, 1e-300, -1e-300, 2.0, -3.0, 1e50, -1e50]
     for _ in range(2000):
@@ -140,3 +139,9 @@ def test_products_of_intervals_hold_all_products():
             exact = flint.arb(p) * flint.arb(q)
             assert product.low <= exact.upper()
             assert product.high >= exact.lower()
+
+
+def test_the_documentation_says_how_long_the_checker_is():
+    lines = len(Path(checker.__file__).read_text(encoding="utf-8").splitlines())
+    page = Path(__file__).parents[1] / "docs" / "certificates.md"
+    assert f"`selmatch/checker.py` ({round(lines, -1)} lines)" in page.read_text(encoding="utf-8")

@@ -82,7 +82,6 @@ def _alarm():
     signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
 @pytest.mark.usefixtures("_alarm")
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("kind", IRREGULAR)
@@ -92,7 +91,6 @@ def test_readers_take_regular_files_only(kind, name, tmp_path):
         READERS[name](tmp_path / name)
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
 @pytest.mark.usefixtures("_alarm")
 @pytest.mark.parametrize(
     ("name", "words"),
@@ -117,7 +115,6 @@ def test_commands_take_regular_files_only(name, words, tmp_path, monkeypatch):
     assert f"{name}: must be a regular file, got a pipe." in found.stderr
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
 @pytest.mark.usefixtures("_alarm")
 def test_a_pipe_in_the_folder_of_a_report_is_no_report(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -6,14 +6,10 @@ import random
 
 import mpmath
 import pytest
-
-import selmatch as sm
-
-pytest.importorskip("flint", reason="certificates of formulas need python-flint")
-
 from fuzzing import exact, oracle, proofs
 from fuzzing.proofs import Case, Outcome
 
+import selmatch as sm
 from selmatch.certificates import Proved, Refuted, Witness
 from selmatch.curve import Interval
 

@@ -3,7 +3,6 @@
 import io
 import json
 import logging
-import os
 import unicodedata
 import warnings
 
@@ -101,7 +100,6 @@ def test_words_of_the_command_line(text, tmp_path):
         assert_plain(*words)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
 @given(name=NAMED)
 @EXAMPLES
 def test_names_of_files(name, tmp_path):
@@ -147,7 +145,6 @@ def test_names_of_columns(name, tmp_path):
         assert_plain(*words)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
 def test_a_comparison_of_strangers_data(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "html", lambda comparison, folder: comparison.data.name)  # without its pictures
     evil = "\x1b]0;t\x07\x1b[8m\r\u202e\x9b8m"

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import resource
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -18,8 +19,6 @@ from selmatch.comparison.result import Comparison
 from selmatch.sparse_teachers import TopKTeacher
 from selmatch.teacher_files import TeacherReader, TeacherWriter
 from selmatch.writing import drafts_of, replace_file
-
-resource = pytest.importorskip("resource", reason="only POSIX can bound the size of files")
 
 
 def save_report(path):

@@ -40,7 +40,7 @@ from selmatch.certificates import (
 )
 from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable
 from selmatch.curve import Curve, Interval
-from selmatch.evidence import Reflection, Sign, Stillness, Structure, Unverified, constant, formula_of
+from selmatch.evidence import Reflection, Sign, Stillness, Structure, Unverified, formula_of
 from selmatch.formula import Formula
 from selmatch.losses import potential_of
 from selmatch.parameters import has_plain_numbers, pair
@@ -238,8 +238,8 @@ def flat(loss: Any, domain: Any = None) -> Certificate:
     who, statement = "certify.flat", "moves cost nothing"
     potential = _plain_potential(who, loss)
     where_, curve = _interval(who, domain, potential.domain), _curve_of(who, potential)
+    still = Stillness(curve, where_.low, where_.high)
     if is_known(curve) and any(part.covers(where_) for part in _constant_parts(potential, curve)):
-        still = Stillness(curve, where_.low, where_.high)
         return Proved(statement, where_, f"{type(curve).__name__} is constant there", evidence=(still,))
     points = sample_points(curve, where_)
     values = evaluated(curve, points)
@@ -249,11 +249,8 @@ def flat(loss: Any, domain: Any = None) -> Certificate:
             shown = _told_apart(va, vb)
             text = f"h({_exact(a)}) = {shown[0]} < h({_exact(b)}) = {shown[1]}"
             return Refuted(statement, where_, "evaluated in double precision", witness=Witness(text, (a, b), (va, vb)))
-    if _has_intervals() and not isinstance(potential, CompositeSoftmax):
-        try:
-            return Proved(statement, where_, BY_INTERVALS, evidence=constant(curve, where_.low, where_.high))
-        except Unverified:
-            pass
+    if _has_intervals() and not isinstance(potential, CompositeSoftmax) and _is_checked(still):
+        return Proved(statement, where_, BY_INTERVALS, evidence=(still,))
     remains = "the values agree to 11 digits, which is no proof that they are equal"
     remains = "no value could be computed" if np.isnan(values).all() else remains
     return Undecided(statement, where_, "by evaluation", remains=remains)
@@ -566,7 +563,7 @@ def _sign_at(q: Curve, z: float, value: float) -> int:
 
 def _sign_kept(q: Curve, sign: float, domain: Interval) -> tuple[Sign | None, str, int]:
     """Evidence that sign * q >= 0 on a domain, or None; how that is known, and with how many boxes."""
-    proof = Sign(q, sign, domain.low, domain.high)
+    proof = Sign(q, domain.low, domain.high, sign)
     if proof.is_structural():
         return proof, "", 0
     if not _has_intervals():

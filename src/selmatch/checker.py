@@ -13,7 +13,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from flint import arb
+try:
+    from flint import arb
+except ImportError as error:
+    raise ImportError(
+        'selmatch.checker needs python-flint. Install it with: pip install "selmatch[proofs]".'
+    ) from error
 
 ZERO, ONE = arb(0), arb(1)
 INFINITY = arb.pos_inf()
@@ -649,7 +654,7 @@ def _require(formula: Sequence[Operation], cuts: Sequence[float], inside: Any, j
                 raise
             waiting += [(middle, b), (a, middle)]
             continue
-        if before is not None and joins is not None:
+        if before is not None:
             joins(formula, a, before, piece)
         before = piece
     return looks

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from selmatch.algebra import is_straight
-from selmatch.arrays.trace import Step, run, steps, trace, without_branches
+from selmatch.arrays.trace import Step, run, steps, trace_exactly
 from selmatch.curve import Curve, Interval
 from selmatch.structure import is_known, parts_of, why_non_decreasing
 
@@ -28,8 +28,7 @@ class Unverified(Exception):
 def formula_of(function: Any, curve: Curve, low: float, high: float) -> tuple[Step, ...]:
     """The operations of a function of one score; what users write must compute the same on numbers and arrays."""
     try:
-        with without_branches():
-            formula = steps(trace(function))
+        formula = steps(trace_exactly(function))
     except Exception as error:  # a user's formula may do anything
         raise Unverified(f"the formula cannot be traced ({type(error).__name__}: {error})") from error
     if is_known(curve):
@@ -81,65 +80,68 @@ class Pieces:
 
 
 @dataclass(frozen=True)
-class Structure:
-    """A curve of the library that never decreases between two scores, as its parts say in exact arithmetic."""
+class _Known:
+    """Something about a curve between two scores that the checker sees in the formula, or that its parts say."""
 
     curve: Curve
     low: float
     high: float
 
     def check(self) -> None:
-        """Raise :class:`Unverified` unless the checker sees it in the formula, or the parts say it again."""
+        """Raise :class:`Unverified` unless it is so."""
         try:
-            inner = [place for place in self.curve.places if self.low < place < self.high]
-            pieces(self.curve, self.curve, (self.low, *inner, self.high))
-        except (Unverified, ImportError):  # a search within the formula, or no python-flint
-            if not why_non_decreasing(self.curve, self.low, self.high):
-                raise Unverified("its parts do not say that the curve never decreases") from None
+            self._see()
+        except (Unverified, ImportError) as error:  # a search within the formula, or no python-flint
+            if not self.is_structural():
+                raise Unverified(f"neither the checker nor the parts of the curve say so ({error})") from error
+
+    def is_structural(self) -> bool:
+        """Whether the parts say so, in exact arithmetic."""
+        raise NotImplementedError
+
+    def _see(self) -> None:
+        raise NotImplementedError
+
+    def _cuts(self, *more: float) -> tuple[float, ...]:
+        return self.low, *(place for place in (*self.curve.places, *more) if self.low < place < self.high), self.high
+
+
+class Structure(_Known):
+    """A curve of the library never decreases."""
+
+    def is_structural(self) -> bool:
+        return why_non_decreasing(self.curve, self.low, self.high) is not None
+
+    def _see(self) -> None:
+        pieces(self.curve, self.curve, self._cuts())
+
+
+class Stillness(_Known):
+    """A curve is constant."""
+
+    def is_structural(self) -> bool:
+        whole = Interval(self.low, self.high)
+        return is_known(self.curve) and any(part.covers(whole) for part in self.curve.flat_regions())
+
+    def _see(self) -> None:  # neither it nor its negative decreases
+        pieces(self.curve, self.curve, self._cuts())
+        pieces(lambda x: -self.curve(x), self.curve, self._cuts())
 
 
 @dataclass(frozen=True)
-class Sign:
-    """A curve that has a sign, or is 0, between two scores."""
+class Sign(_Known):
+    """A curve has a sign, or is 0."""
 
-    curve: Curve
     sign: float
-    low: float
-    high: float
     cuts: tuple[float, ...] = ()
 
     def is_structural(self) -> bool:
-        """Whether a curve of the library says so of all its values."""
         q = self.curve
         simple = is_known(q) and (why_non_decreasing(q, self.low, self.high) or not parts_of(q))
         return bool(simple) and min(self.sign * q.range.low, self.sign * q.range.high) >= 0.0
 
-    def check(self) -> None:
-        """Raise :class:`Unverified` unless the checker sees it in the formula, or the parts say it again."""
-        inner = [place for place in (*self.curve.places, *self.cuts) if self.low < place < self.high]
-        try:
-            cuts = (self.low, *inner, self.high)
-            pieces(lambda x: self.sign * self.curve(x), self.curve, cuts, "is never negative")
-        except (Unverified, ImportError):
-            if not self.is_structural():
-                raise
-
-
-@dataclass(frozen=True)
-class Stillness:
-    """A curve of the library that is constant between two scores, as it says of itself."""
-
-    curve: Curve
-    low: float
-    high: float
-
-    def check(self) -> None:
-        """Raise :class:`Unverified` unless the checker sees it in the formula, or the curve says it again."""
-        try:
-            constant(self.curve, self.low, self.high)
-        except (Unverified, ImportError):
-            if not any(part.covers(Interval(self.low, self.high)) for part in self.curve.flat_regions()):
-                raise Unverified("its parts do not say that the curve is constant there") from None
+    def _see(self) -> None:
+        pieces(lambda x: self.sign * self.curve(x), self.curve, self._cuts(*self.cuts), "is never negative")
 
 
 @dataclass(frozen=True)
@@ -153,12 +155,6 @@ class Reflection:
         """Raise :class:`Unverified` unless the parts say it again."""
         if not (is_straight(self.curve) or self.curve.centre == self.about):
             raise Unverified("its parts do not say that the curve is odd")
-
-
-def constant(curve: Curve, low: float, high: float) -> tuple[Pieces, Pieces]:
-    """Evidence that a curve is constant: neither it nor its negative decreases."""
-    cuts = (low, *(place for place in curve.places if low < place < high), high)
-    return pieces(curve, curve, cuts), pieces(lambda x: -curve(x), curve, cuts)
 
 
 def pieces(function: Any, curve: Curve, cuts: Sequence[float], claim: str = "never decreases") -> Pieces:

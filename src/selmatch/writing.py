@@ -27,17 +27,26 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
     path = Path(path)
     if path.exists() and not path.is_file():
         path.write_bytes(data)
-        return
-    target = Path(os.path.realpath(path))
+    else:
+        _replace(path, Path(os.path.realpath(path)), data)
+
+
+def replace_private_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file in one step for its owner alone, in place of whatever was there: a link or a pipe is removed."""
+    _replace(Path(path), Path(path), data, private=True)
+
+
+def _replace(path: Path, target: Path, data: bytes, *, private: bool = False) -> None:
     # a name of its own in the same folder: two writers never share a draft, and replacing the file is one step
     draft = target.with_name(f"{_prefix(target)}{uuid.uuid4().hex}.tmp")
     try:
-        with open(draft, "xb") as file:
+        with open(draft, "xb", opener=_open_privately if private else None) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        with contextlib.suppress(FileNotFoundError):
-            shutil.copymode(target, draft)
+        if not private:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copymode(target, draft)
         os.replace(draft, target)
     except BaseException as error:
         with contextlib.suppress(OSError):
@@ -45,6 +54,10 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
         if isinstance(error, OSError) and error.errno is not None:  # its own words name the draft, or no file at all
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
+
+
+def _open_privately(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def drafts_of(path: Path) -> list[Path]:

@@ -576,23 +576,8 @@ def evaluate(expression: Expression, values: Mapping[str, Array] | Array) -> Arr
 
 #: whether a formula has tried to branch on a value, or to make a number of it, even if it went on without
 _tried: ContextVar[bool] = ContextVar("tried", default=False)
-
-
 #: whether numbers of a flattened formula are recorded too, so that nothing is rounded before it is traced
 _symbolic: ContextVar[bool] = ContextVar("symbolic", default=False)
-
-
-@contextmanager
-def without_branches() -> Iterator[None]:
-    """Raise afterwards if a formula has tried to branch inside, whatever became of the error; round no constants."""
-    token, numbers = _tried.set(False), _symbolic.set(True)
-    try:
-        yield
-        if _tried.get():
-            raise TypeError("trace: a formula must not branch on values, nor go on without them.")
-    finally:
-        _tried.reset(token)
-        _symbolic.reset(numbers)
 
 
 class Traced:
@@ -780,3 +765,22 @@ def trace(function: Callable[..., Any], *variables: str) -> Expression:
     """
     names = variables or ("x",)
     return expression_of(function(*(Traced(Variable(name)) for name in names)))
+
+
+def trace_exactly(function: Callable[..., Any]) -> Expression:
+    """The expression of a function of one score for a proof: constants are not rounded, and branches never pass unseen.
+
+    Raises
+    ------
+    TypeError
+        Also if the function has caught the error of a branch on values, and went on.
+    """
+    tried, symbolic = _tried.set(False), _symbolic.set(True)
+    try:
+        found = trace(function)
+        if _tried.get():
+            raise TypeError("trace: a formula must not branch on values, nor go on without them.")
+        return found
+    finally:
+        _tried.reset(tried)
+        _symbolic.reset(symbolic)

@@ -10,9 +10,10 @@ import linecache
 import logging
 import os
 import sys
-import tempfile
 import types
 from pathlib import Path
+
+from selmatch.writing import replace_private_file
 
 _log = logging.getLogger(__name__)
 #: what the log has already been told
@@ -69,7 +70,7 @@ def keep(name: str, content: bytes) -> None:
     if place is None:
         return
     try:
-        _write(place / name, content)
+        replace_private_file(place / name, content)
     except OSError as error:
         _warn("compiled kernels are not kept on disk", str(error))
 
@@ -129,15 +130,3 @@ def _warn(what: str, why: str) -> None:
     """Tell the log, the first time as a warning."""
     _log.log(logging.INFO if what in _told else logging.WARNING, "%s: %s", what, why)
     _told.add(what)
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file so that other processes see all of it or nothing."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
