@@ -159,8 +159,9 @@ class Curve:
     def primitive(self, x: Array) -> Array:
         """An antiderivative G(x); the constant is part of the curve (it matters to :class:`CompositeSigmoid`)."""
         own = getattr(functions.namespace_of(x), "integral", None)
-        if own is not None:
-            return own(self, x)
+        found = None if own is None else own(self, x)
+        if found is not None:
+            return found
         start = self.domain.point() + 0.0 * x
         u = x - start
         return u * self(start) + quadrature.remainder(self, start, u, x)

@@ -6,8 +6,9 @@ Formulas are lists of operations. :mod:`selmatch.checker` evaluates them, and ne
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ from selmatch.arrays.trace import Step, run, steps, trace_exactly
 from selmatch.curve import Curve, Interval
 from selmatch.structure import is_known, parts_of, why_non_decreasing
 
-#: a formula and the curve that it was traced from agree at so many scores, but for rounding
-_SAMPLES, _AGREEMENT = 65, 1e-12
+#: a formula and the curve that it was traced from agree at so many scores, but for rounding; each eighth as a number
+_SAMPLES, _SINGLE, _AGREEMENT = 65, 8, 1e-12
 
 
 class Unverified(Exception):
@@ -35,9 +36,9 @@ def formula_of(function: Any, curve: Curve, low: float, high: float) -> tuple[St
         return formula
     scores = _samples(curve, low, high)
     with np.errstate(all="ignore"):
-        for score in scores:
-            _require_same(run(formula, float(score)), function(float(score)), score)
-        _require_same(run(formula, scores), function(scores), scores)
+        traced = run(formula, scores)
+        _require_same(traced, function(scores))
+        _require_same(traced[::_SINGLE], [function(float(score)) for score in scores[::_SINGLE]])
     return formula
 
 
@@ -48,8 +49,8 @@ def _samples(curve: Curve, low: float, high: float) -> np.ndarray:
     return np.concatenate([a + (b - a) * inside for a, b in finite] or [np.array([curve.domain.point()])])
 
 
-def _require_same(traced: Any, found: Any, scores: Any) -> None:
-    a, b = np.asarray(traced, dtype=float), np.asarray(found, dtype=float)
+def _require_same(a: Any, found: Any) -> None:
+    b = np.asarray(found, dtype=float)
     rounding = _AGREEMENT * (1.0 + np.abs(a) + np.abs(b))
     same = (np.abs(a - b) <= rounding) | (a == b) | np.isnan(a) | np.isnan(b)
     if a.shape != b.shape or not np.all(same):
@@ -68,15 +69,24 @@ class Pieces:
         """Raise :class:`Unverified` unless the checker sees that it is so."""
         from selmatch import checker
 
-        require = {
-            "never decreases": checker.require_no_fall,
-            "is never negative": checker.require_never_negative,
-        }[self.claim]
-        operations = [checker.Operation(*step) for step in self.formula]
         try:
-            require(operations, self.cuts)
+            checker.require(checker.CLAIMS[self.claim](*self._parts()), self.cuts)
         except checker.Unverified as error:
             raise Unverified(str(error)) from error
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (self.formula,)
+
+
+@dataclass(frozen=True)
+class SigmoidPieces(Pieces):
+    """The formula of a scaling q, and of Q / gamma: what of a composite Sigmoid never decreases."""
+
+    logit: tuple[Step, ...] = ()
+    gamma: float = 1.0
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self.formula, self.logit, self.gamma
 
 
 @dataclass(frozen=True)
@@ -146,7 +156,7 @@ class Sign(_Known):
 
 @dataclass(frozen=True)
 class Reflection:
-    """A curve that half a turn about a score takes onto itself, as its parts say."""
+    """A curve that half a turn about a score takes onto itself, as its parts say and its values do not deny."""
 
     curve: Curve
     about: float
@@ -155,11 +165,42 @@ class Reflection:
         """Raise :class:`Unverified` unless the parts say it again."""
         if not (is_straight(self.curve) or self.curve.centre == self.about):
             raise Unverified("its parts do not say that the curve is odd")
+        try:
+            from selmatch import checker
+        except ImportError:
+            return
+        ends = [end for end in (self.curve.domain.low, self.curve.domain.high) if math.isfinite(end)]
+        reach = min([math.fabs(end - self.about) for end in ends], default=self.curve.scale * 2.0**4)
+        moves = [move for k in range(1, 9) if self._is_exact(move := math.ldexp(1.0, math.frexp(reach)[1] - k))]
+        formula = formula_of(self.curve, self.curve, self.about - reach, self.about + reach)
+        try:
+            checker.refute_half_turn(formula, self.about, [move for move in moves if move < reach])
+        except checker.Unverified as error:
+            raise Unverified(str(error)) from error
+
+    def _is_exact(self, move: float) -> bool:
+        """Whether the scores beside the middle are floats: else they are no pair."""
+        middle, step = Fraction(self.about), Fraction(move)
+        return Fraction(self.about + move) == middle + step and Fraction(self.about - move) == middle - step
 
 
-def pieces(function: Any, curve: Curve, cuts: Sequence[float], claim: str = "never decreases") -> Pieces:
+def pieces(function: Any, curve: Curve, cuts: Iterable[float], claim: str = "never decreases") -> Pieces:
     """Evidence for a claim about a function on the pieces between scores, checked."""
-    cuts = tuple(sorted(set(map(float, cuts))))
-    made = Pieces(formula_of(function, curve, cuts[0], cuts[-1]), cuts, claim)
+    cuts = _in_order(cuts)
+    return _checked(Pieces(formula_of(function, curve, cuts[0], cuts[-1]), cuts, claim))
+
+
+def sigmoid_pieces(curve: Any, cuts: Iterable[float]) -> SigmoidPieces:
+    """Evidence that a composite Sigmoid never decreases on the pieces between scores, checked."""
+    cuts, q = _in_order(cuts), curve.scaling
+    formula, logit = formula_of(q, q, cuts[0], cuts[-1]), steps(trace_exactly(curve.logit))
+    return _checked(SigmoidPieces(formula, cuts, "has a sigmoid link that never decreases", logit, float(curve.gamma)))
+
+
+def _in_order(cuts: Iterable[float]) -> tuple[float, ...]:
+    return tuple(sorted(set(map(float, cuts))))
+
+
+def _checked(made: Any) -> Any:
     made.check()
     return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +39,7 @@ def search_fall(curve: Curve, low: float, high: float, effort: Effort) -> Verdic
     unknown = None if is_known(curve) and not _has_pieces(curve) else curve
     verdict = never_negative(lambda x: slope(curve, x), low, high, effort, unknown)
     verdict = verdict if unknown is None else _with_jumps(curve, verdict, low, high)
-    return _checked(verdict, curve, curve, low, high)
+    return _checked(verdict, curve, low, high)
 
 
 def _has_pieces(curve: Any) -> bool:
@@ -46,14 +47,16 @@ def _has_pieces(curve: Any) -> bool:
     return isinstance(curve, Piecewise) or any(map(_has_pieces, parts_of(curve)))
 
 
-def _checked(
-    verdict: Verdict, function: Any, curve: Curve, low: float, high: float, claim: str = "never decreases"
-) -> Verdict:
+def _checked(verdict: Verdict, curve: Curve, low: float, high: float) -> Verdict:
+    return _with_evidence(verdict, lambda cuts: evidence.pieces(curve, curve, cuts), low, high)
+
+
+def _with_evidence(verdict: Verdict, found: Callable[[Iterable[float]], Any], low: float, high: float) -> Verdict:
     """A verdict that the checker accepts, with its evidence; otherwise nothing is known."""
     if not verdict.holds:
         return verdict
     try:
-        proof = evidence.pieces(function, curve, (low, *verdict.cuts, high), claim)
+        proof = found((low, *verdict.cuts, high))
     except evidence.Unverified as error:
         return replace(verdict, left=[(low, high)], unverified=str(error))
     return replace(verdict, evidence=(*verdict.evidence, proof))
@@ -87,17 +90,13 @@ def _search_composite(curve: CompositeSigmoid, low: float, high: float, effort: 
         return Verdict()
     if not _is_integrated(q):  # Q is a user's, and need not belong to q
         verdict = never_negative(lambda x: derivative(curve, x), low, high, effort, curve)
-        return _checked(_with_jumps(curve, verdict, low, high), curve, curve, low, high)
+        return _checked(_with_jumps(curve, verdict, low, high), curve, low, high)
     known = is_known(q) and not _has_pieces(q)
     verdict = never_negative(lambda x: bracket(curve, x), low, high, effort, None if known else curve)
     if not known:
         # where q jumps upwards so does h; but of a q that is a derivative, Q itself may jump
-        return _with_jumps(q if _is_continuous_integral(q) else curve, verdict, low, high)
-
-    def sign(x: Array) -> Array:
-        return curve.bracket(q.slope(x), curve.logit(x), q(x))
-
-    return _checked(verdict, sign, curve, low, high, "is never negative")
+        verdict = _with_jumps(q if _is_continuous_integral(q) else curve, verdict, low, high)
+    return _with_evidence(verdict, lambda cuts: evidence.sigmoid_pieces(curve, cuts), low, high)
 
 
 def _search_inverse(curve: Inverse, low: float, high: float, effort: Effort) -> Verdict:

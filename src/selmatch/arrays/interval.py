@@ -30,7 +30,6 @@ except ImportError as error:
 
 INFINITY = arb.pos_inf()
 ZERO, ONE = arb(0), arb(1)
-_ZERO, _ONE = Fraction(0), Fraction(1)
 _EVERYTHING = (-INFINITY, INFINITY)
 
 
@@ -112,21 +111,30 @@ UNDECIDED = Undecided()
 
 
 class _Box(NamedTuple):
-    """How a range depends on the score it comes from: scale * x + shift.
+    """How a range depends on the score it comes from: by these operations with a number, one after the other.
 
     ``side`` says from where a box of no width is looked at: -1 from below, 1 from above, 0 not at all.
     """
 
-    scale: Fraction
-    shift: Fraction
+    moves: tuple[tuple[str, float], ...]
     side: int
 
-    def moved(self, scale: Fraction, shift: Fraction) -> _Box:
-        return _Box(self.scale * scale, self.shift * scale + shift, self.side if scale > 0 else -self.side)
+    def added(self, number: float) -> _Box:
+        return _Box((*self.moves, ("add", number)), self.side)
+
+    def multiplied(self, number: float, name: str = "multiply") -> _Box:
+        return _Box((*self.moves, (name, number)), self.side if number > 0 else -self.side)
 
     def place(self, value: float) -> float:
         """Where the range has a value: exact, unless it lies between two floats."""
-        exact = (Fraction(value) - self.shift) / self.scale
+        exact = Fraction(value)
+        for name, number in reversed(self.moves):
+            if name == "add":
+                exact -= Fraction(number)
+            elif name == "multiply":
+                exact /= Fraction(number)
+            else:
+                exact *= Fraction(number)
         try:
             return float(exact)
         except OverflowError:
@@ -152,13 +160,13 @@ class Range:
         return self
 
     def __neg__(self) -> Range:
-        return Range(-self.high, -self.low, self.box and self.box.moved(-_ONE, _ZERO))
+        return Range(-self.high, -self.low, self.box and self.box.multiplied(-1.0))
 
     def __add__(self, other: Any) -> Range:
         if f.is_number(other):
             if not math.isfinite(other):
                 return _undefined()
-            return Range(self.low + other, self.high + other, self.box and self.box.moved(_ONE, Fraction(other)))
+            return Range(self.low + other, self.high + other, self.box and self.box.added(other))
         if isinstance(other, Range):
             return Range(self.low + other.low, self.high + other.high)
         return NotImplemented
@@ -178,7 +186,7 @@ class Range:
             if not math.isfinite(other):
                 return _undefined()
             low, high = sorted_ends(self.low * other, self.high * other, other > 0)
-            return Range(low, high, self.box and self.box.moved(Fraction(other), _ZERO))
+            return Range(low, high, self.box and self.box.multiplied(other))
         if isinstance(other, Range):
             return _product(self, other)
         return NotImplemented
@@ -190,7 +198,7 @@ class Range:
             if other == 0 or not math.isfinite(other):
                 return _undefined()
             low, high = sorted_ends(self.low / other, self.high / other, other > 0)
-            return Range(low, high, self.box and self.box.moved(1 / Fraction(other), _ZERO))
+            return Range(low, high, self.box and self.box.multiplied(other, "divide"))
         return self * _reciprocal(other) if isinstance(other, Range) else NotImplemented
 
     def __rtruediv__(self, other: Any) -> Range:
@@ -272,7 +280,7 @@ def sorted_ends(a: Any, b: Any, upright: bool) -> tuple[Any, Any]:
 
 def box(low: float, high: float, side: int = 0) -> Range:
     """A score between two numbers, as the start of an evaluation."""
-    return Range(_end(low), _end(high), _Box(_ONE, _ZERO, side))
+    return Range(_end(low), _end(high), _Box((), side))
 
 
 def bounds(x: Range) -> tuple[float, float]:

@@ -158,6 +158,28 @@ class Call(Expression):
         return Call, (self.name, self.arguments)
 
 
+class Integral(Expression):
+    """The integral of a formula from a score to an expression; at ``places`` the formula has kinks and jumps."""
+
+    __slots__ = ("_arguments", "formula", "places", "start")
+    formula: tuple[Step, ...]
+    start: float
+    places: tuple[float, ...]
+
+    def __init__(
+        self, formula: tuple[Step, ...], start: float, places: tuple[float, ...], argument: Expression
+    ) -> None:
+        hashed = hash(("integral", formula, start, argument))
+        self._set(formula=formula, start=start, places=places, _arguments=(argument,), _hash=hashed, _total=False)
+
+    @property
+    def arguments(self) -> tuple[Expression, ...]:
+        return self._arguments
+
+    def _key(self) -> Any:
+        return "integral", self.formula, self.start
+
+
 #: functions that are finite at every finite argument, in exact arithmetic and (but for huge numbers) in floating point
 _TOTAL = frozenset(
     "add subtract multiply negative abs square minimum maximum sign side fold mirror positive_part where within "
@@ -488,6 +510,8 @@ def steps(expression: Expression) -> tuple[Step, ...]:
             step = Step("number", (), node.value)
         elif isinstance(node, Variable):
             step = Step("variable", (), node.name)
+        elif isinstance(node, Integral):
+            step = Step("integral", (places[node.arguments[0]],), (node.formula, node.start, node.places))
         else:
             step = Step(node._key(), tuple(places[argument] for argument in node.arguments))
         places[node] = len(result)
@@ -716,6 +740,14 @@ class TraceNamespace:
     @staticmethod
     def cast(x: Traced, like: Traced) -> Traced:
         return x
+
+    @staticmethod
+    def integral(curve: Any, x: Traced) -> Traced | None:
+        """The primitive of a curve without a closed form: held as it is in a proof, by quadrature otherwise."""
+        if not _symbolic.get():
+            return None
+        formula = steps(trace(curve))
+        return Traced(Integral(formula, float(curve.domain.point()), tuple(curve.places), x.expression))
 
     @staticmethod
     def helper(name: str, *arguments: Any) -> Any:
