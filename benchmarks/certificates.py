@@ -53,7 +53,7 @@ def best(work) -> float:
 
 
 def papers_own() -> list[certify.Certificate]:
-    """What the paper's table of scalings and the amplified corollaries are certified by, with all that is to be searched."""
+    """What certifies the paper's table of scalings and its thresholds, which are to be searched for."""
     tables = [certify.convex(entry.loss) for entry in entries("scalings")]
     return [*tables, certify.largest_gamma(sm.Cosh()).at_low, *(certify.smallest_c(*case).at_high for case in CASES)]
 

@@ -175,6 +175,13 @@ def test_composite_sigmoids_are_proved_up_to_their_threshold(scaling, share):
         assert share > 1.0
 
 
+@pytest.mark.parametrize("d", [1.0, 1.5, 2.0, 3.7])
+def test_kinks_of_a_scaling_are_no_jumps_of_its_sigmoid_link(d):
+    """|x|^d + c has a kink at 0, and so has its primitive as far as its formula tells."""
+    curve = sm.CompositeSigmoid(sm.AbsPower(d, 1.05 * certify.smallest_c(d).high) + sm.Constant(0.0), check=False)
+    assert certify.convex(curve, (-8.0, 8.0)).verify()
+
+
 @pytest.mark.parametrize("step", [-1e-9, 1e-9])
 def test_jumps_of_a_scaling_are_jumps_of_its_sigmoid_link(step):
     q = sm.FromLink(lambda z: f.where(z < 0.5, f.exp(z), f.exp(z) + step))

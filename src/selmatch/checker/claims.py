@@ -122,7 +122,10 @@ class SigmoidLinkNeverFalls(NeverFalls):
 
     def join(self, at: float, before: list[Piece], after: list[Piece]) -> None:
         if not (before[1].closed[1] and after[1].closed[0]):
-            raise Unverified(f"an integral of the scaling may jump at {at!r}")
+            here = self.pieces(at, at)[1].whole.value
+            ends = [side.end(i) for i, side in ((1, before[1]), (0, after[1]))]
+            if not (here.low == here.high and all(end is not None and end.value == here for end in ends)):
+                raise Unverified(f"an integral of the scaling may jump at {at!r}")
         super().join(at, before, after)  # the link jumps as the scaling does
 
 
