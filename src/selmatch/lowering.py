@@ -6,6 +6,7 @@ other stays what it is. Lowering never changes the function or its domain; only 
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from contextvars import ContextVar
@@ -16,6 +17,7 @@ import numpy as np
 
 from selmatch import curves
 from selmatch.algebra import Sum
+from selmatch.approximate import Approximate, approximated
 from selmatch.arrays.trace import (
     Call,
     Expression,
@@ -60,7 +62,7 @@ def lowered(expression: Expression) -> Curve | None:
                 _inexact.reset(token)
             # a sum whose terms are never defined together has no domain, and raises
             return curve if curve.domain.low < curve.domain.high else None
-    except (_NotLowered, ValueError, OverflowError, ZeroDivisionError):
+    except (_NotLowered, ValueError, ArithmeticError):
         return None
 
 
@@ -132,15 +134,17 @@ def _exact(value: float) -> Any:
 
 
 def _constant(name: str, arguments: list[Any]) -> Line | None:
-    """A function of numbers: exact for the four operations, else rounded."""
+    """A function of numbers: exact for the four operations, else approximate."""
     exact = _EXACT.get(name)
-    if exact is not None and all(isinstance(argument, Fraction) for argument in arguments):
+    if exact is not None and not any(isinstance(argument, float) for argument in arguments):
         return Line(0, constant=exact(*arguments)) if name != "divide" or arguments[1] else None
     value = apply(name, *map(float, arguments))
     if isinstance(value, bool) or (value == 0.0 and name in _NEVER_0 and arguments[0]):  # underflow
         return None
+    if not math.isfinite(value):
+        return Line(0, constant=float(value))
     _inexact.set(True)
-    return Line(0, constant=_exact(float(value)))
+    return Line(0, constant=approximated(functools.partial(apply, name), *arguments))
 
 
 _NEVER_0 = frozenset("power exp sigmoid softplus sqrt".split())
@@ -153,10 +157,16 @@ _EXACT: dict[str, Any] = {
 _inexact: ContextVar[bool] = ContextVar("inexact", default=False)
 
 
+#: relative error of a number that a curve may hold
+_COARSEST = Fraction(1, 10**12)
+
+
 def _rounded(value: Any) -> float:
     """A number of a curve, as a float; noted if that is another number."""
     result = float(value)
-    if result != value:
+    if isinstance(value, Approximate) and value.error > _COARSEST * abs(value.value):
+        raise _NotLowered
+    if isinstance(value, Approximate) or result != value:
         _inexact.set(True)
         if result == 0.0:  # underflow
             raise _NotLowered
@@ -165,10 +175,10 @@ def _rounded(value: Any) -> float:
 
 def line_of(expression: Expression, known: dict[Expression, Line | None] | None = None) -> Line | None:
     """An expression as an affine function of the variable, in floats, or None; answers are kept in ``known``."""
-    line = combine(expression, _line, known)
     try:
+        line = combine(expression, _line, known)
         return line and Line(*map(float, (line.rise, line.root, line.constant)))
-    except OverflowError:
+    except ArithmeticError:
         return None
 
 
@@ -284,9 +294,9 @@ def _placed(curve: Curve, alpha: float, beta: float, gain: float) -> Curve:
 # -------------------------------------------------------------------------------------------------------------- terms
 
 
-def _logarithm(base: Any) -> Fraction:
+def _logarithm(base: Any) -> Approximate:
     _inexact.set(True)
-    return Fraction(math.log(base or 1))
+    return approximated(math.log, base or 1)
 
 
 _ODD = {
