@@ -219,6 +219,11 @@ class DualNamespace:
         return f.namespace_of(x.value).is_single(x.value)
 
     @staticmethod
+    def fold_constants(x: Dual, function: Any, numbers: list[Any]) -> Any:
+        fold = getattr(f.namespace_of(x.value), "fold_constants", None)
+        return function(*numbers) if fold is None else fold(x.value, function, numbers)
+
+    @staticmethod
     def like(values: Any, x: Dual) -> Array:
         return f.like(values, x.value)
 

@@ -23,12 +23,16 @@ from selmatch import functions as f
 from selmatch.arrays import ufuncs
 
 try:
-    from flint import arb
+    from flint import arb, ctx
 except ImportError as error:
     message = 'selmatch.arrays.interval needs python-flint. Install it with: pip install "selmatch[proofs]".'
     raise ImportError(message) from error
 
 INFINITY = arb.pos_inf()
+#: enough for 1e300 - 0.1
+_BITS_OF_CONSTANTS = 1100
+#: python-flint has one precision for all threads
+one_precision = threading.RLock()
 ZERO, ONE = arb(0), arb(1)
 _EVERYTHING = (-INFINITY, INFINITY)
 
@@ -283,6 +287,11 @@ def box(low: float, high: float, side: int = 0) -> Range:
     return Range(_end(low), _end(high), _Box((), side))
 
 
+def around(z: float) -> Range:
+    """A score and its neighbours: what holds there holds not at a single score only."""
+    return box(math.nextafter(z, -math.inf), math.nextafter(z, math.inf))
+
+
 def bounds(x: Range) -> tuple[float, float]:
     """Two floats that hold a range between them."""
     low, high = x.low.lower(), x.high.upper()
@@ -518,7 +527,10 @@ class RangeNamespace:
     @staticmethod
     def power(x: Any, d: Any) -> Range:
         if not f.is_number(d):
-            return RangeNamespace.exp(d * RangeNamespace.log(_lifted(x)))
+            x, d = _lifted(x), _lifted(d)
+            if d.low > 0 and x.low.is_zero():  # 0^d = 0, and nothing is negative
+                return Range(ZERO, ZERO if x.high.is_zero() else RangeNamespace.power(Range(x.high, x.high), d).high)
+            return RangeNamespace.exp(d * RangeNamespace.log(x))
         if d < 0:
             return _reciprocal(RangeNamespace.power(x, -d))
         if d == 0:
@@ -555,6 +567,14 @@ class RangeNamespace:
     @staticmethod
     def is_single(x: Range) -> bool:
         return False
+
+    @staticmethod
+    def fold_constants(x: Range, function: Any, constants: list[Any]) -> Any:
+        """A function of a formula's constants, rounded by no float: a number, or where it is none a narrow range."""
+        with one_precision, ctx.workprec(_BITS_OF_CONSTANTS):
+            value = function(*(c if isinstance(c, bool | Undecided) else _lifted(c) for c in constants))
+        exact = isinstance(value, Range) and _same(value.low, value.high) and _end(float(value.low)) == value.low
+        return float(value.low) if exact else value
 
     # ------------------------------------------------------------------ functions whose branches a range would mix up
 

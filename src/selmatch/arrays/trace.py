@@ -8,6 +8,7 @@ it or emits code; :func:`evaluate` runs it on arrays of any library.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -553,15 +554,24 @@ def apply(name: str, *arguments: Any) -> Any:
 def run(program: tuple[Step, ...], values: Mapping[str, Array] | Array) -> Array:
     """The result of a flattened expression; see :func:`evaluate`."""
     named = values if isinstance(values, Mapping) else None
-    anchor: Any = None
+    anchor: Any = None if named is not None else values
     symbolic = type(values) is Traced and _symbolic.get()
+    fold = (
+        None
+        if named is not None or is_number(values)
+        else getattr(f.quick_namespace_of(values), "fold_constants", None)
+    )
     results: list[Any] = []
-    for name, arguments, value in program:
+    varying: set[int] = set()
+    for place, (name, arguments, value) in enumerate(program):
         if name == "number":
             result = Traced(Number(value)) if symbolic else value
         elif name == "variable":
             result = values if named is None else named[value]
             anchor = result
+            varying.add(place)
+        elif fold is not None and varying.isdisjoint(arguments):
+            result = fold(values, functools.partial(apply, name), [results[i] for i in arguments])
         elif name == "where":
             condition, a, b = (results[i] for i in arguments)
             if isinstance(condition, (bool, float)):
@@ -571,6 +581,8 @@ def run(program: tuple[Step, ...], values: Mapping[str, Array] | Array) -> Array
                 result = f.where(condition, a, b + 0.0 * anchor if is_number(a) and is_number(b) else b)
         else:
             result = apply(name, *(results[i] for i in arguments))
+        if fold is not None and not varying.isdisjoint(arguments):
+            varying.add(place)
         results.append(result)
     last = results[-1]
     return last + 0.0 * values if named is None and is_number(last) else last  # type: ignore[operator]
