@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pathlib
+import re
 from dataclasses import dataclass
 
 import mpmath
@@ -161,9 +162,6 @@ FALLING = {
     "sign": sm.FromLink(lambda z: z - 0.001 * f.sign(z - 0.31)),
     "side": sm.FromLink(lambda z: z - 0.001 * f.side(z - 0.31)),
     "a condition on a maximum": sm.FromLink(lambda z: f.where(f.maximum(z - 0.31, 0.0) > 0, z - 0.001, z)),
-    "a single point": sm.FromLink(lambda z: f.where(f.abs(z) > 0, z, 0.01)),
-    "at the upper end": sm.FromLink(lambda z: f.where(z >= 8, 7.99, z)),
-    "at the lower end": sm.FromLink(lambda z: f.where(z <= -8, 0.01, z)),
     "at a cap": sm.FromLink(lambda z: f.where(z >= 2, z - 0.001, z)).capped(-2.0, 2.0),
     "a third, which is no float": sm.FromLink(lambda z: f.where(3 * z > 1, z - 0.001, z)),
     "a bent condition": sm.FromLink(lambda z: f.where(f.sinh(z) > 0.3, z - 0.01, z)),
@@ -192,6 +190,21 @@ FALLING = {
 def test_what_falls_is_never_proved(name):
     certificate = certify.convex(FALLING[name], DOMAIN)
     assert isinstance(certificate, Refuted), certificate
+
+
+AT_A_SCORE = {
+    "inside": sm.FromLink(lambda z: f.where(f.abs(z) > 0, z, 0.01)),
+    "at the upper end": sm.FromLink(lambda z: f.where(z >= 8, 7.99, z)),
+    "at the lower end": sm.FromLink(lambda z: f.where(z <= -8, 0.01, z)),
+}
+
+
+@pytest.mark.parametrize("name", AT_A_SCORE)
+def test_a_fall_at_a_single_score_is_none_of_the_loss(name):
+    link = AT_A_SCORE[name]
+    assert isinstance(certify.non_decreasing(link, DOMAIN), Refuted)
+    assert isinstance(certify.convex(link, DOMAIN), Undecided)
+    assert isinstance(certify.convex_primitive(link, DOMAIN), Undecided)
 
 
 OPEN = {
@@ -229,6 +242,88 @@ def test_other_statements_are_not_proved_from_declarations():
 def test_a_witness_has_values():
     curve = sm.parse("-(z+z)/z * 7.25/arcsinh(|z|)")  # rises from an infinite value that it does not have at 0
     assert not isinstance(certify.convex(curve, (0.0, 8.0)), Refuted)
+
+
+def printed(witness):
+    """The numbers of a witness, each with half a unit of its last digit."""
+    found = re.findall(r"= (-?\d+(?:\.(\d+))?(?:e([+-]?\d+))?)", witness.text)
+    return [(mpmath.mpf(text), mpmath.mpf(10) ** (int(e or 0) - len(digits)) / 2) for text, digits, e in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "exact"),
+    [
+        ("-2e-160*(2e-160*sinh(z))", lambda z: -(mpmath.mpf(2e-160) ** 2) * mpmath.sinh(z)),
+        ("2/ln(7.25/z)", lambda z: 2 / mpmath.log(mpmath.mpf(7.25) / z)),
+        ("cos(1e300-0.1)*sinh(z-10)", lambda z: mpmath.cos(mpmath.mpf(1e300) - mpmath.mpf(0.1)) * mpmath.sinh(z - 10)),
+        ("1e300*(z-0.1*z)-9e299*z-1e284*z", lambda z: mpmath.mpf(1e300) * (z - mpmath.mpf(0.1) * z)
+         - mpmath.mpf(9e299) * z - mpmath.mpf(1e284) * z),
+    ],
+)  # fmt: skip
+def test_a_witness_prints_no_false_digit(text, exact):
+    certificate = certify.non_decreasing(sm.parse(text, lower=False), DOMAIN)
+    assert isinstance(certificate, Refuted), certificate
+    with mpmath.workdps(700):
+        values = [exact(mpmath.mpf(z)) for z in certificate.witness.scores]
+        assert values[0] > values[1]
+        for (shown, half), value in zip(printed(certificate.witness), values, strict=True):
+            assert abs(shown - value) <= 1.0001 * half
+
+
+MEETING = ("huber(z+z*-z,log(power(z,0)))", "clip(1-z,0,1-exp(0*z))", "max(min(z-z^2,0*z),0*z)")
+
+
+@pytest.mark.parametrize("text", MEETING)
+def test_where_branches_meet_a_slope_refutes_nothing(text):
+    for lower in (True, False):
+        assert not isinstance(certify.non_decreasing(sm.parse(text, lower=lower), DOMAIN), Refuted)
+
+
+def test_a_change_of_sign_is_one_of_finite_values_next_to_scores_too():
+    def asked(text):
+        return certify.monotone_probability(sm.CompositeSoftmax(sm.parse(text), check=False), DOMAIN)
+
+    assert not isinstance(asked("where(z==0,-1,1+z^2)"), Refuted)
+    for text in ("log(logit(huber(z,z)))", "log((-z)^2)", "abs(z)-1", "1/z"):
+        found = asked(text)
+        if isinstance(found, Refuted):
+            below, above = found.witness.values
+            assert -math.inf < below < 0 < above < math.inf
+    assert isinstance(asked("abs(z)-1"), Refuted)
+    assert isinstance(asked("log((-z)^2)"), Refuted)
+
+
+ROUNDED = {
+    "cos(153^30-5.53e-06)*sinh(z+6.25)": False, "(-1)^(153^30)*z": False, "sqrt(2)*z-1.4142135623730951*z": False,
+    "sign(sqrt(2)-1.4142135623730951)*z": False,
+    "sqrt(2)*sinh(z)": True, "(exp(1)-2.7)*sinh(z)": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ROUNDED)
+def test_no_rounded_constant_decides_a_sign(text):
+    certificate = certify.non_decreasing(sm.parse(text), DOMAIN)
+    assert isinstance(certificate, Proved) is ROUNDED[text]
+
+
+def test_a_search_for_asymmetry_gives_up_where_losses_are_not_known():
+    calls = []
+
+    class Unsure(sm.Curve):
+        def __call__(self, x):
+            return x
+
+        def remainder(self, x, u, xh=None):
+            calls.append(x)
+            raise RuntimeWarning("not known")
+
+    assert isinstance(certify.odd(Unsure()), Undecided)
+    assert len(calls) <= 20
+
+
+def test_a_large_constant_hides_no_asymmetry_and_makes_none():
+    curve = sm.parse("|expm1(z)-z-.5|*2^z+where(1e5==square(z),z,z-1e300)", lower=False)
+    assert not isinstance(certify.odd(curve), Refuted)
 
 
 def test_corollaries_hold_exactly():

@@ -16,7 +16,9 @@ Refuted: the loss is convex in the predicted scores on (-inf, inf) (L(s_hat = (-
 
 from __future__ import annotations
 
+import decimal
 import functools
+import itertools
 import math
 import warnings
 from collections.abc import Iterator
@@ -67,6 +69,9 @@ __all__ = [
 ]
 
 BY_INTERVALS = "by interval arithmetic"
+#: two subnormal numbers, which have few digits
+_SMALLEST = 1e-323
+_UPWARDS = decimal.Context(prec=3, rounding=decimal.ROUND_CEILING)
 
 
 # ------------------------------------------------------------------------------------------------------- statements
@@ -95,7 +100,7 @@ def non_decreasing(curve: Curve, domain: Any = None, *, effort: Effort | None = 
     """
     _plain_curve("certify.non_decreasing", curve)
     where_ = _interval("certify.non_decreasing", domain, curve.domain)
-    return _decided("the curve never decreases", curve, where_, _fall_witness, effort)
+    return _decided("the curve never decreases", curve, where_, _fall_witness, effort, of_loss=False)
 
 
 def convex_primitive(scaling: Curve, domain: Any = None, *, effort: Effort | None = None) -> Certificate:
@@ -175,14 +180,15 @@ def monotone_probability(composite: Any, domain: Any = None) -> Certificate:
     if not isinstance(potential, (CompositeSigmoid, CompositeSoftmax)):
         raise TypeError(f"{who}: expected a composite Sigmoid or Softmax, got {composite!r}.")
     where_, q = _interval(who, domain, potential.domain), potential.scaling
-    points = sample_points(q, where_)
-    values = evaluated(q, points)
-    ends = [] if np.isnan(values).all() else [int(np.nanargmin(values)), int(np.nanargmax(values))]
-    scores, found = tuple(float(points[i]) for i in ends), tuple(float(values[i]) for i in ends)
-    if [_sign_at(q, z, value) for z, value in zip(scores, found, strict=True)] == [-1, 1]:
-        text = f"q({scores[0]:g}) = {found[0]:.6g} < 0 < q({scores[1]:g}) = {found[1]:.6g}"
+    below, above = (_score_with_sign(q, where_, sign) for sign in (-1, 1))
+    if below is not None and above is not None:
+        found = _bounds(q, below), _bounds(q, above)
+        shown = _told_apart(*found) or ("", "")
+        first, second = (f"q({_exact(z)})" for z in (below, above))
+        text = f"{first} = {shown[0]} < 0 < {second} = {shown[1]}" if all(shown) else f"{first} < 0 < {second}"
         how = "p falls where q < 0 and rises where q > 0"
-        return Refuted(statement, where_, how, witness=Witness(text, scores, found))
+        witness = Witness(text, (below, above), (_middle(found[0]), _middle(found[1])))
+        return Refuted(statement, where_, how, witness=witness)
     for sign, words in ((1.0, "q >= 0: p increases"), (-1.0, "q <= 0: p decreases")):
         proof, how, boxes = _sign_kept(q, sign, where_)
         if proof is not None:
@@ -246,9 +252,8 @@ def flat(loss: Any, domain: Any = None) -> Certificate:
     if not np.isnan(values).all():
         (va, a), (vb, b) = ((float(values[i]), float(points[i])) for i in (np.nanargmin(values), np.nanargmax(values)))
         if vb - va > MARGIN * (abs(va) + abs(vb)) and _falls_certainly(curve, (b, a)) is not False:
-            shown = _told_apart(va, vb)
-            text = f"h({_exact(a)}) = {shown[0]} < h({_exact(b)}) = {shown[1]}"
-            return Refuted(statement, where_, "evaluated in double precision", witness=Witness(text, (a, b), (va, vb)))
+            text, found = _compared("h", curve, (a, b), "<")
+            return Refuted(statement, where_, "evaluated in double precision", witness=Witness(text, (a, b), found))
     if _has_intervals() and not isinstance(potential, CompositeSoftmax) and _is_checked(still):
         return Proved(statement, where_, BY_INTERVALS, evidence=(still,))
     remains = "the values agree to 11 digits, which is no proof that they are equal"
@@ -351,14 +356,19 @@ def _has_intervals() -> bool:
 # --------------------------------------------------------------------------------------------- monotone links, convex Q
 
 
-def _decided(statement: str, curve: Curve, domain: Interval, witness_of: Any, effort: Effort | None) -> Certificate:
-    """Structure first, then a quick look for a fall, then a search that ends with a proof or a fall."""
+def _decided(
+    statement: str, curve: Curve, domain: Interval, witness_of: Any, effort: Effort | None, of_loss: bool = True
+) -> Certificate:
+    """Structure first, then a quick look for a fall, then a search that ends with a proof or a fall.
+
+    ``of_loss``: whether it is about an integral of the curve, to which a single score makes no difference.
+    """
     how = why_non_decreasing(curve, domain.low, domain.high)
     if how:
         return Proved(statement, domain, how, evidence=(Structure(curve, domain.low, domain.high),))
     effort = effort or Effort()
     fall = sampled_fall(curve, domain, effort)
-    certain = _falls_certainly(curve, fall)
+    certain = _falls_certainly(curve, fall, domain if of_loss else None)
     if fall is not None and certain is not False:
         how = "evaluated with rigour" if certain else "evaluated in double precision"
         return Refuted(statement, domain, how, witness=witness_of(curve, *fall, domain))
@@ -378,9 +388,15 @@ def _decided(statement: str, curve: Curve, domain: Interval, witness_of: Any, ef
     falls = [] if suspect is None else [fall_around(curve, suspect, domain)]
     falls += [part for part in verdict.left[:8] if part[1] - part[0] < 1e-6]  # across a jump that could not be cut
     for fall in falls:
-        if fall is not None and _falls_certainly(curve, fall):
+        if fall is not None and _falls_certainly(curve, fall, domain if of_loss else None):
             return Refuted(statement, domain, how, witness=witness_of(curve, *fall, domain))
     if verdict.negative is not None and domain.holds(verdict.negative):
+        from selmatch.pointwise import negative_slope
+
+        at_most = negative_slope(curve, verdict.negative)
+        if at_most is None:  # rounding has moved the score on its way through the parts of the curve
+            remains = f"a fall about {verdict.negative:g}, but at no single score"
+            return Undecided(statement, domain, how, remains=remains)
         try:
             for part in _all_parts(curve):
                 if not is_ours(part):
@@ -388,7 +404,7 @@ def _decided(statement: str, curve: Curve, domain: Interval, witness_of: Any, ef
                     formula_of(part, part, asked.low, asked.high)
         except Unverified as error:
             return Undecided(statement, domain, how, remains=f"a fall was found but not verified: {error}")
-        return Refuted(statement, domain, how, witness=_slope_witness(curve, verdict.negative, verdict.at_most))
+        return Refuted(statement, domain, how, witness=_slope_witness(curve, verdict.negative, at_most))
     if verdict.jump is not None:
         remains = f"a fall of at most {verdict.fall:.2g} at {verdict.jump:g}, where a branch of the formula begins"
         return Undecided(statement, domain, how, remains=remains)
@@ -422,21 +438,22 @@ def _is_own(curve: Curve, name: str) -> bool:
     return not is_ours(curve) and getattr(type(curve), name, None) is not getattr(Curve, name, None)
 
 
-def _falls_certainly(curve: Curve, fall: tuple[float, float] | None) -> bool | None:
-    """Whether a fall stands up to rigorous rounding; None if that cannot be said."""
+def _falls_certainly(curve: Curve, fall: tuple[float, float] | None, of_loss_on: Interval | None = None) -> bool | None:
+    """Whether a fall stands up to rigorous rounding, for a loss also next to the scores; None if that is not known."""
     if fall is None or not _has_intervals():
         return None
-    from selmatch.proving import certainly_falls
+    from selmatch.pointwise import certainly_falls, falls_beside
 
     try:
-        return certainly_falls(curve, *fall)
+        return certainly_falls(curve, *fall) and (of_loss_on is None or falls_beside(curve, *fall, of_loss_on))
     except Exception:  # a user's formula may do anything
         return None
 
 
 def _slope_witness(curve: Curve, z: float, at_most: float) -> Witness:
     what = "q' + (1 - p) q^2 / gamma" if isinstance(curve, CompositeSigmoid) else "the slope"
-    size = f"at most {at_most:.3g}" if at_most else "negative, though smaller than any float"
+    bound = _UPWARDS.create_decimal_from_float(at_most)
+    size = f"at most {float(bound):g}" if at_most else "negative, though smaller than any float"
     return Witness(f"at {_exact(z)} {what} is {size}", (z,), (at_most,))
 
 
@@ -448,37 +465,56 @@ def _open_parts(left: list[tuple[float, float]]) -> str:
 
 
 def _fall_witness(curve: Curve, a: float, b: float, domain: Interval, name: str = "h") -> Witness:
-    values = _value(curve, a), _value(curve, b)
-    shown = _told_apart(*values)
-    return Witness(f"{name}({_exact(a)}) = {shown[0]} > {name}({_exact(b)}) = {shown[1]}", (a, b), values)
+    text, values = _compared(name, curve, (a, b), ">")
+    return Witness(text, (a, b), values)
 
 
-def _value(curve: Curve, z: float) -> float:
-    """The value of a curve at a score, to the last digit where that is known."""
+def _compared(name: str, curve: Curve, scores: tuple[float, float], sign: str) -> tuple[str, tuple[float, float]]:
+    """The values of a curve at two scores, with as many digits as it takes to see which is larger, and no false one."""
+    found = _bounds(curve, scores[0]), _bounds(curve, scores[1])
+    first, second = (f"{name}({_exact(z)})" for z in scores)
+    values = _middle(found[0]), _middle(found[1])
+    shown = _told_apart(*found)
+    return (f"{first} = {shown[0]} {sign} {second} = {shown[1]}" if shown else f"{first} {sign} {second}"), values
+
+
+def _told_apart(a: tuple[float, float], b: tuple[float, float]) -> tuple[str, str] | None:
+    """Two numbers, each between two bounds, with the digits it takes to tell them apart, if these are certain."""
+    pairs = ((_digits(*a, n), _digits(*b, n)) for n in (*range(6, 18), *range(5, 0, -1)))
+    return next((pair for pair in pairs if all(pair) and pair[0] != pair[1]), None)
+
+
+def _bounds(curve: Curve, z: float) -> tuple[float, float]:
+    """What the value of a curve at a score lies between; where that is not known, the value in double precision."""
     if _has_intervals():
-        from selmatch.proving import value_range
+        from selmatch.pointwise import value_range
 
         low, high = value_range(curve, z)
-        if high - low <= 4.0 * math.ulp(low):
-            return 0.5 * low + 0.5 * high
-    return number_at(curve, z)
+        if high - low <= 1e-6 * abs(low) + _SMALLEST:
+            return low, high
+    value = number_at(curve, z)
+    return value, value
+
+
+def _middle(bounds: tuple[float, float]) -> float:
+    return 0.5 * bounds[0] + 0.5 * bounds[1]
+
+
+def _digits(low: float, high: float, digits: int) -> str:
+    """A number between two bounds, with so many digits; empty if not all are certain."""
+    text = f"{low:.{digits}g}"
+    return text if text == f"{high:.{digits}g}" else ""
 
 
 def _exact(z: float) -> str:
     return f"{z:g}" if float(f"{z:g}") == z else repr(z)
 
 
-def _told_apart(a: float, b: float) -> tuple[str, str]:
-    """Two numbers with as many digits as it takes to see which is larger."""
-    digits = next((n for n in range(6, 17) if f"{a:.{n}g}" != f"{b:.{n}g}"), 17)
-    return f"{a:.{digits}g}", f"{b:.{digits}g}"
-
-
 def _divergence_witness(scaling: Curve, a: float, b: float, domain: Interval, classes: int = 1) -> Witness:
     """Of a fall of q from a to b: an observed and a predicted score with a negative divergence of Q."""
     if not _has_intervals() or any(_is_own(part, "primitive") for part in _all_parts(scaling)):
         return _fall_witness(scaling, a, b, domain, "q")
-    from selmatch.proving import divergence
+    from selmatch.pointwise import divergence
 
     low, high = scaling.window()
     middle, unit = 0.5 * (low + high), (high - low) / 8.0
@@ -549,10 +585,20 @@ def _convex_in_logits(who: str, potential: Any, domain: Any, canonicalise: str, 
 # ----------------------------------------------------------------------------------------------- signs and symmetries
 
 
+def _score_with_sign(q: Curve, domain: Interval, sign: int) -> float | None:
+    """A score at which q certainly has a sign: one of the sampled ones where it is largest."""
+    points = sample_points(q, domain)
+    values = sign * evaluated(q, points)
+    values[~np.isfinite(values)] = -math.inf
+    largest = np.argsort(-values, kind="stable")[:4]
+    scores = (float(points[i]) for i in largest if values[i] > 0)
+    return next((z for z in scores if _sign_at(q, z, number_at(q, z)) == sign), None)
+
+
 def _sign_at(q: Curve, z: float, value: float) -> int:
     """The sign of q at a score, with rigour where that is possible."""
     if _has_intervals():
-        from selmatch.proving import certain_sign
+        from selmatch.pointwise import certain_sign
 
         try:
             return certain_sign(q, z)
@@ -589,30 +635,39 @@ def _is_checked(proof: Any) -> bool:
     return True
 
 
+#: relative error that a loss without closed forms may have; where it is not known, finding that out takes long
+_ACCURACY, _MOST_UNSURE = 1e-9, 3
+
+
 def _asymmetry(statement: str, potential: Any, about: float) -> Certificate:
     """A pair of scores whose reflection costs something else."""
     scalar = isinstance(potential, Curve)
     reach = min(4.0, *(math.fabs(end - about) for end in (potential.domain.low, potential.domain.high)))
     steps = np.array([0.9, 0.7, 0.5, 0.3, 0.2]) * reach
-    worst, witness, pairs = 0.0, None, 0
-    for u in (*steps, *-steps):
-        for v in (*steps, 0.0, *-steps):
-            values = []
-            for way in (1.0, -1.0):
-                s, s_hat = (np.array([about + way * t, about]) for t in (v, u))
-                s, s_hat = (float(s[0]), float(s_hat[0])) if scalar else (s, s_hat)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("error")  # where quadrature is not sure, nothing is known
-                    values.append(number_at(lambda x, y=s_hat: potential.remainder(x, y - x, y), s))
-            gap, size = math.fabs(values[0] - values[1]), math.fabs(values[0]) + math.fabs(values[1])
-            pairs += math.isfinite(gap)
-            if gap > max(worst, 1e-9 * size):
-                worst = gap
-                a, b, c, d = about + u, about + v, about - u, about - v
-                other = "" if scalar else " (the other class at the centre)"
-                shown = _told_apart(*values)
-                text = f"L({a:g}, {b:g}) = {shown[0]}, but L({c:g}, {d:g}) = {shown[1]}{other}"
-                witness = Witness(text, (float(b), float(a)), (values[0], values[1]))
+    worst, witness, pairs, unsure = 0.0, None, 0, 0
+    for u, v in itertools.product((*steps, *-steps), (*steps, 0.0, *-steps)):
+        values, ranges = [], []
+        for way in (1.0, -1.0):
+            s, s_hat = (np.array([about + way * t, about]) for t in (v, u))
+            s, s_hat = (float(s[0]), float(s_hat[0])) if scalar else (s, s_hat)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # where quadrature is not sure, nothing is known
+                values.append(number_at(lambda x, y=s_hat: potential.remainder(x, y - x, y), s))
+            level = max(abs(number_at(potential, s)), abs(number_at(potential, s_hat))) if scalar else 0.0
+            error = _ACCURACY * abs(values[-1]) + 1e-15 * level * reach
+            ranges.append((values[-1] - error, values[-1] + error))
+        gap = math.fabs(values[0] - values[1])
+        pairs += math.isfinite(gap)
+        unsure += math.isnan(gap)
+        if unsure > _MOST_UNSURE:
+            break
+        shown = _told_apart(*ranges)
+        if math.isfinite(gap) and gap > worst and shown:
+            worst = gap
+            a, b, c, d = about + u, about + v, about - u, about - v
+            other = "" if scalar else " (the other class at the centre)"
+            text = f"L({a:g}, {b:g}) = {shown[0]}, but L({c:g}, {d:g}) = {shown[1]}{other}"
+            witness = Witness(text, (float(b), float(a)), (values[0], values[1]))
     if witness is not None:
         return Refuted(statement, potential.domain, "evaluated in double precision", witness=witness)
     remains = f"{pairs} pairs of scores agree with their reflections to 9 digits, which proves no equality"

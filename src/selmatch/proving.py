@@ -12,7 +12,7 @@ from selmatch.algebra import Affine, Capped, FromPrimitive, FromScoreTransform, 
 from selmatch.arrays.branching import Verdict, falls_at, never_negative
 from selmatch.arrays.dual import Dual, derivative
 from selmatch.arrays.effort import Effort
-from selmatch.arrays.interval import UNDECIDED, bounds, box, hull, watching
+from selmatch.arrays.interval import UNDECIDED, box, hull
 from selmatch.composite import CompositeSigmoid
 from selmatch.curve import Curve
 from selmatch.functions import maximum, minimum, sigmoid
@@ -88,7 +88,7 @@ def _search_composite(curve: CompositeSigmoid, low: float, high: float, effort: 
             return Verdict()
     if why_non_decreasing(q, low, high):  # Q is convex
         return Verdict()
-    if not _is_integrated(q):  # Q is a user's, and need not belong to q
+    if not is_integrated(q):  # Q is a user's, and need not belong to q
         verdict = never_negative(lambda x: derivative(curve, x), low, high, effort, curve)
         return _checked(_with_jumps(curve, verdict, low, high), curve, low, high)
     known = is_known(q) and not _has_pieces(q)
@@ -107,10 +107,10 @@ def _search_inverse(curve: Inverse, low: float, high: float, effort: Effort) -> 
     return Verdict(boxes=verdict.boxes, left=[] if trusted and verdict.holds else [(low, high)])
 
 
-def _is_integrated(curve: Curve) -> bool:
+def is_integrated(curve: Curve) -> bool:
     """Whether the primitive of a curve is the library's own, and so an integral of it."""
     mine = is_ours(curve) or type(curve).primitive is Curve.primitive
-    return mine and all(map(_is_integrated, parts_of(curve)))
+    return mine and all(map(is_integrated, parts_of(curve)))
 
 
 def _is_continuous_integral(curve: Curve) -> bool:
@@ -144,7 +144,7 @@ def slope(curve: Curve, x: Array) -> Array:
         return sum(others, first)
     if own and isinstance(curve, Capped):
         return _capped_slope(curve, x)
-    if own and isinstance(curve, CompositeSigmoid) and _is_integrated(curve.scaling):
+    if own and isinstance(curve, CompositeSigmoid) and is_integrated(curve.scaling):
         return sigmoid(curve.logit(x)) * bracket(curve, x)
     return curve.slope(x) if is_known(curve) and not isinstance(curve, Piecewise) else derivative(curve, x)
 
@@ -162,36 +162,6 @@ def _capped_slope(curve: Capped, x: Array) -> Array:
 def _or_zero(x: Array) -> Array:
     """A slope that falls to 0 somewhere in the box: as a dual number it jumps."""
     return hull(x, 0.0) if not isinstance(x, Dual) else Dual(_or_zero(x.value), x.tangent + UNDECIDED.any_slope)
-
-
-def certainly_falls(curve: Any, a: float, b: float) -> bool:
-    """Whether a function is certainly smaller at b than at a, and has values at both."""
-    with watching() as watch:
-        rise = curve(box(b, b)) - curve(box(a, a))
-    return bool(rise.high < 0 and rise.low.is_finite()) and not watch.singular
-
-
-def value_range(curve: Curve, z: float) -> tuple[float, float]:
-    """Bounds of the value of a curve at a score; infinite where it has no ranges."""
-    try:
-        return bounds(curve(box(z, z)))
-    except Exception:  # a user's formula may do anything
-        return -math.inf, math.inf
-
-
-def divergence(curve: Curve, s: float, s_hat: float) -> tuple[float, float]:
-    """Bounds of Q(s_hat) - Q(s) - (s_hat - s) q(s), from the primitive itself; infinite where it has no ranges."""
-    start, end = box(s, s), box(s_hat, s_hat)
-    try:
-        return bounds(curve.primitive(end) - curve.primitive(start) - (end - start) * curve(start))
-    except Exception:  # a primitive may need arrays
-        return -math.inf, math.inf
-
-
-def certain_sign(curve: Any, z: float) -> int:
-    """The sign of a function at a point; 0 if that is not certain."""
-    value = curve(box(z, z))
-    return int(value.low > 0) - int(value.high < 0)
 
 
 def keeps_sign(curve: Curve, sign: float, low: float, high: float) -> Verdict:

@@ -9,7 +9,7 @@ from typing import Any
 
 from selmatch.arrays.dual import derivative
 from selmatch.arrays.effort import Effort
-from selmatch.arrays.interval import Range, Watch, bounds, box, watching
+from selmatch.arrays.interval import Range, Watch, around, bounds, box, watching
 from selmatch.functions import is_number
 
 #: boxes narrower than this, relative to where they lie, are left alone: rounding decides there
@@ -79,11 +79,12 @@ def never_negative(
         if curve is not None and _watched(curve, middle, middle).singular:  # no value, or an infinite one
             verdict.left.append((a, b))
             continue
-        with watching() as at_point:
-            here = _range(function(box(middle, middle)))
-        if here.high < 0 and not at_point.touched:  # a single score says nothing about a slope
-            verdict.negative, verdict.at_most = middle, bounds(here)[1]
-            return verdict
+        here = _range(function(box(middle, middle)))
+        if here.high < 0:  # a slope at a single score says nothing
+            near = _range(function(around(middle)))
+            if near.high < 0:
+                verdict.negative, verdict.at_most = middle, bounds(near)[1]
+                return verdict
         values = Watch() if curve is None else _watched(curve, a, b)
         with watching() as slopes:
             proved = _is_never_negative(function, a, b, middle, here)
