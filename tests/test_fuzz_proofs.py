@@ -6,6 +6,7 @@ import random
 
 import mpmath
 import pytest
+from flint import arb
 from fuzzing import exact, oracle, proofs
 from fuzzing.proofs import Case, Outcome
 
@@ -73,6 +74,29 @@ def test_a_source_means_the_same_curve_to_both_readers(source):
         if definition.primitive is not None:
             found = float(exact.value_at(definition.primitive, exact.precisely(z)).mid())
             assert found == pytest.approx(float(curve.primitive(z)), rel=1e-13, abs=1e-15)
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_a_slope_is_the_derivative(text):
+    function = exact.formula(text)
+    with mpmath.workdps(40):
+        for z in (-2.5, -0.75, 0.25, 3.5):
+            slope = function(exact.Exact(exact.precisely(z), arb(1))).slope
+            expected = mpmath.diff(FORMULAS[text], mpmath.mpf(z))
+            assert abs((0 if slope is None else number(slope)) - expected) <= 1e-12 * (1 + abs(expected))
+
+
+@pytest.mark.parametrize(
+    ("text", "negative"),
+    [("z-1e-30*exp(-(1e9*(z+1))^2)", False), ("max(z,9)+exp(-(1e9*(z+1))^2)", True), ("max(z,1)-z", None),
+     ("abs(z-1)", None), ("clip(1-z,0,1-exp(0*z))", None), ("where(z>=1,-z,z)", None), ("z-2*max(1,z)+step(z-2)", None),
+     ("2-z", True), ("max(1.5,log(z))/z", True)],
+)  # fmt: skip
+def test_a_slope_says_nothing_where_branches_meet(text, negative):
+    found = exact.negative_slope_at(exact.formula(text), exact.precisely(1.0))
+    assert found is bool(negative)
+    if negative is not None:
+        assert oracle.falls_about(exact.formula(text), 1.0, DOMAIN) is negative
 
 
 # ----------------------------------------------------------------------------------------------------------- the search
@@ -144,6 +168,17 @@ def test_divergences_agree_with_and_without_an_antiderivative(source):
         assert float(abs(known - integral).mid()) < 1e-6 * float(abs(known).mid())
 
 
+@pytest.mark.parametrize(("s", "s_hat", "places"), [(-2.8, 3.6, (49.3,)), (2.8, -3.6, (0.0,)), (1.0, 1.5, ())])
+def test_the_integral_of_a_faint_wave_lies_within_its_error(s, s_hat, places):
+    size, pace = 6.5799999999999994e-08, 49.3
+    found = oracle.divergence(exact.formula(f"z+{size}*cos({pace}*z)+1e300"), s, s_hat, places)
+    with mpmath.workdps(60):
+        a, k, x, y = map(mpmath.mpf, (size, pace, s, s_hat))
+        true = (y - x) ** 2 / 2 + a * (mpmath.sin(k * y) - mpmath.sin(k * x)) / k - (y - x) * a * mpmath.cos(k * x)
+        assert abs(number(found) - true) <= mpmath.mpf(float(found.rad()))
+        assert float(found.rad()) < 1e-8 * abs(true)
+
+
 def test_gammas_and_cs_of_the_paper():
     gamma, c = 1.325281340017050, math.sqrt(2.0)
     cosh = Case("", "largest_gamma", "Cosh().affine(1.0, 0.0, 1.0)", (-math.inf, math.inf))
@@ -183,6 +218,13 @@ def test_false_certificates_are_noticed_and_true_ones_are_not():
     assert judged("Cosh()", refuted("at -1 the slope is at most -1.18", (-1.0,), (-1.18,))) == ""
     assert judged("Cosh()", refuted("at 1 the slope is at most -1.18", (1.0,), (-1.18,))) == "false witness"
     assert judged("parse('z^-3')", refuted("h(-1) = -1 > h(0) = inf", (-1.0, 0.0))) == "false witness"
+    subnormal = refuted("h(-1) = 2e-322 > h(0) = 0", (-1.0, 0.0))
+    assert judged("parse('1.7e-322*z^2')", subnormal) == ""
+    assert judged("parse('1.2e-322*z^2')", subnormal) == "false witness"
+    assert judged("parse('where(z==-1,1,0)')", refuted("h(-1) = 1 > h(0) = 0", (-1.0, 0.0))) == ""
+    assert (
+        judged("parse('where(z==-1,1,0)')", refuted("h(-1) = 1 > h(0) = 0", (-1.0, 0.0)), "convex") == "false witness"
+    )
     assert judged("parse('log(z-9)')", refuted("h(-1) = 0 > h(0) = -1", (-1.0, 0.0))) == "false witness"
     wave = "parse('9*z-3e-6*cos(1e9*z)')"
     assert judged(wave, refuted("D_Q(2; 1) = -112 < 0", (1.0, 2.0)), "convex_primitive") == "false witness"

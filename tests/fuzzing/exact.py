@@ -43,42 +43,49 @@ class Unclear:
 UNCLEAR = Unclear()
 #: the outcome of each comparison, while somebody listens
 _heard: list[list[Any]] = []
+#: not empty while slopes count
+_heeded: list[bool] = []
 
 
 class Exact:
-    """A real number in a ball."""
+    """A real number in a ball and, where that is asked for, how fast it changes with the score; None for a constant."""
 
-    __slots__ = ("ball",)
+    __slots__ = ("ball", "slope")
 
-    def __init__(self, ball: Any) -> None:
+    def __init__(self, ball: Any, slope: Any = None) -> None:
         self.ball = ball
+        self.slope = slope
 
     def __neg__(self) -> Exact:
-        return Exact(-self.ball)
+        return Exact(-self.ball, None if self.slope is None else -self.slope)
 
     def __pos__(self) -> Exact:
         return self
 
     def __abs__(self) -> Exact:
-        return Exact(abs(self.ball))
+        if self.slope is None:
+            return Exact(abs(self.ball))
+        return -self if _is_larger(0, self) else self
 
     def __add__(self, other: Any) -> Exact:
-        return Exact(self.ball + ball_of(other))
+        return Exact(self.ball + ball_of(other), _changed((self, lambda: arb(1)), (other, lambda: arb(1))))
 
     def __sub__(self, other: Any) -> Exact:
-        return Exact(self.ball - ball_of(other))
+        return self + -_number(other)
 
     def __rsub__(self, other: Any) -> Exact:
-        return Exact(ball_of(other) - self.ball)
+        return _number(other) - self
 
     def __mul__(self, other: Any) -> Exact:
-        return Exact(self.ball * ball_of(other))
+        a, b = self.ball, ball_of(other)
+        return Exact(a * b, _changed((self, lambda: b), (other, lambda: a)))
 
     def __truediv__(self, other: Any) -> Exact:
-        return Exact(self.ball / ball_of(other))
+        a, b = self.ball, ball_of(other)
+        return Exact(a / b, _changed((self, lambda: 1 / b), (other, lambda: -a / b**2)))
 
     def __rtruediv__(self, other: Any) -> Exact:
-        return Exact(ball_of(other) / self.ball)
+        return _number(other) / self
 
     def __pow__(self, other: Any) -> Exact:
         return _power(self, other)
@@ -109,13 +116,35 @@ class Exact:
     __hash__ = None  # type: ignore[assignment]
 
 
+class Literal(Exact):
+    """A number that is written in a formula."""
+
+    __slots__ = ()
+
+
 def ball_of(x: Any) -> Any:
     return x.ball if isinstance(x, Exact) else arb(x)
 
 
-def _compared(yes: Any, no: Any, a: Any, b: Any) -> Any:
-    a, b = ball_of(a), ball_of(b)
+def _number(x: Any) -> Exact:
+    return x if isinstance(x, Exact) else Exact(arb(x))
+
+
+def _changes(*parts: Any) -> bool:
+    return any(getattr(part, "slope", None) is not None for part in parts)
+
+
+def _changed(*parts: tuple[Any, Callable[[], Any]]) -> Any:
+    """The slope of something, from its parts and its derivatives by each; None if all are constant."""
+    slopes = [part.slope * by_part() for part, by_part in parts if _changes(part)]
+    return sum(slopes[1:], slopes[0]) if slopes else None
+
+
+def _compared(yes: Any, no: Any, x: Any, y: Any) -> Any:
+    a, b = ball_of(x), ball_of(y)
     answer = True if yes(a, b) else False if no(a, b) else UNCLEAR
+    if _changes(x, y) and not (a < b or a > b):  # next to the score it may be otherwise
+        answer = UNCLEAR
     if _heard:
         _heard[-1].append(answer)
     return answer
@@ -125,72 +154,108 @@ def _compared(yes: Any, no: Any, a: Any, b: Any) -> Any:
 
 
 def _where(condition: Any, a: Any, b: Any) -> Exact:
-    if isinstance(condition, Unclear):
-        return Exact(ball_of(a).union(ball_of(b)))
-    return Exact(ball_of(a if condition else b))
+    if not isinstance(condition, Unclear):
+        return _number(a if condition else b)
+    if _heeding_slopes():
+        raise ArithmeticError("a condition is not clear, so that the slope is not")
+    return Exact(ball_of(a).union(ball_of(b)))
 
 
 def _power(base: Any, exponent: Any) -> Exact:
-    base, exponent = ball_of(base), ball_of(exponent)
-    if exponent.is_zero():
+    x, d = ball_of(base), ball_of(exponent)
+    if d.is_zero() and not _changes(exponent):
         return Exact(arb(1))
-    return Exact(exponent.exp() if base == arb(math.e) else base**exponent)
+    if isinstance(base, (Literal, float)) and x == arb(math.e):
+        return _of("exp")(exponent)
+    value = x**d
+    return Exact(value, _changed((base, lambda: d * x ** (d - 1)), (exponent, lambda: x.log() * value)))
+
+
+def _is_larger(a: Any, b: Any) -> bool:
+    """Which of two numbers is larger, where slopes count: not known where they meet."""
+    answer = _number(a) > b
+    if answer is UNCLEAR:
+        raise ArithmeticError("two branches meet")
+    return answer
 
 
 def _least(a: Any, b: Any) -> Exact:
+    if _changes(a, b):
+        return _number(b if _is_larger(a, b) else a)
     return Exact(ball_of(a).min(ball_of(b)))
 
 
 def _most(a: Any, b: Any) -> Exact:
-    return Exact(ball_of(a).max(ball_of(b)))
+    return -_least(-_number(a), -_number(b))
 
 
 def _clip(x: Any, low: Any, high: Any) -> Exact:
     return _least(_most(x, low), high)
 
 
+#: derivatives of functions with one argument
+_SLOPES: dict[str, Callable[[Any], Any]] = {
+    "exp": lambda x: x.exp(), "expm1": lambda x: x.exp(), "log": lambda x: 1 / x, "log1p": lambda x: 1 / (1 + x),
+    "sqrt": lambda x: 1 / (2 * x.sqrt()), "sin": lambda x: x.cos(), "cos": lambda x: -x.sin(),
+    "tan": lambda x: 1 / x.cos() ** 2, "sinh": lambda x: x.cosh(), "cosh": lambda x: x.sinh(),
+    "tanh": lambda x: x.sech() ** 2, "asin": lambda x: 1 / (1 - x**2).sqrt(), "atan": lambda x: 1 / (1 + x**2),
+    "asinh": lambda x: 1 / (1 + x**2).sqrt(), "atanh": lambda x: 1 / (1 - x**2),
+}  # fmt: skip
+
+
 def _of(name: str) -> Function:
-    return lambda x: Exact(getattr(ball_of(x), name)())
+    return lambda x: Exact(getattr(ball_of(x), name)(), _changed((x, lambda: _SLOPES[name](ball_of(x)))))
+
+
+def _sigmoid_of(ball: Any) -> Any:
+    return 1 / (1 + (-ball).exp()) if ball >= 0 else ball.exp() / (1 + ball.exp())
 
 
 def _sigmoid(x: Any) -> Exact:
     ball = ball_of(x)
-    return Exact(1 / (1 + (-ball).exp()) if ball >= 0 else ball.exp() / (1 + ball.exp()))
+    return Exact(_sigmoid_of(ball), _changed((x, lambda: (ball / 2).sech() ** 2 / 4)))
 
 
 def _softplus(x: Any) -> Exact:
     ball = ball_of(x)
-    return Exact(ball.max(arb(0)) + (-abs(ball)).exp().log1p())
+    value = ball.max(arb(0)) + (-abs(ball)).exp().log1p()
+    return Exact(value, _changed((x, lambda: _sigmoid_of(ball))))
 
 
 def _sign(x: Any) -> Exact:
-    x = Exact(ball_of(x))
+    x = _number(x)
     return _where(x > 0, 1, _where(x < 0, -1, 0))
 
 
 def _side(x: Any) -> Exact:
-    return _where(Exact(ball_of(x)) < 0, -1, 1)
+    return _where(_number(x) < 0, -1, 1)
 
 
 def _square(x: Any) -> Exact:
-    return Exact(ball_of(x) ** 2)
+    return Exact(ball_of(x) ** 2, _changed((x, lambda: 2 * ball_of(x))))
 
 
 def _signedlog(x: Any) -> Exact:
-    return _sign(x) * _of("log1p")(abs(Exact(ball_of(x))))
+    return _sign(x) * _of("log1p")(abs(_number(x)))
 
 
 def _logit(x: Any) -> Exact:
     ball = ball_of(x)
-    return Exact(arb(0) if ball == arb(0.5) else ball.log() - (-ball).log1p())
+    value = arb(0) if ball == arb(0.5) else ball.log() - (-ball).log1p()
+    return Exact(value, _changed((x, lambda: 1 / (ball * (1 - ball)))))
+
+
+def _arctan2(y: Any, x: Any) -> Exact:
+    v, u = ball_of(y), ball_of(x)
+    return Exact(arb.atan2(v, u), _changed((y, lambda: u / (u**2 + v**2)), (x, lambda: -v / (u**2 + v**2))))
 
 
 def _huber(x: Any, c: Any = 1.0) -> Exact:
-    return _clip(x, -Exact(ball_of(c)), c)
+    return _clip(x, -_number(c), c)
 
 
 def _smelu(x: Any, c: Any = 1.0) -> Exact:
-    x, c = Exact(ball_of(x)), Exact(ball_of(c))
+    x, c = _number(x), _number(c)
     return _clip((x + c) / (2 * c), 0, 1)
 
 
@@ -198,12 +263,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: _of(name) for name in ("exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tan", "sinh", "cosh")},
     **{name: _of(name) for name in ("tanh", "asin", "atan", "asinh", "atanh")},
     **{f"arc{name}": _of(f"a{name}") for name in ("sin", "tan", "sinh", "tanh")},
-    "ln": _of("log"), "arsinh": _of("asinh"), "artanh": _of("atanh"), "abs": lambda x: abs(Exact(ball_of(x))),
+    "ln": _of("log"), "arsinh": _of("asinh"), "artanh": _of("atanh"), "abs": lambda x: abs(_number(x)),
     "sigmoid": _sigmoid, "σ": _sigmoid, "softplus": _softplus, "sign": _sign, "side": _side, "square": _square,
     "signedlog": _signedlog, "logit": _logit,
-    "relu": lambda x: _most(x, 0), "step": lambda x: _where(Exact(ball_of(x)) > 0, 1, 0),
+    "relu": lambda x: _most(x, 0), "step": lambda x: _where(_number(x) > 0, 1, 0),
     "huber": _huber, "smelu": _smelu, "power": _power, "pow": _power, "clip": _clip, "where": _where,
-    "arctan2": lambda y, x: Exact(arb.atan2(ball_of(y), ball_of(x))),
+    "arctan2": _arctan2,
     **{name: lambda *parts: functools.reduce(_least, parts) for name in ("min", "minimum")},
     **{name: lambda *parts: functools.reduce(_most, parts) for name in ("max", "maximum")},
     "isfinite": lambda x: True,
@@ -255,12 +320,12 @@ class _Reader:
             return inner if token == "(" else lambda x: abs(inner(x))
         if token[0].isdigit() or token[0] == ".":
             value = float(token)
-            return lambda x: Exact(arb(value))
+            return lambda x: Literal(arb(value))
         if token in ("z", "x", "s"):
             return lambda x: x
         if token in ("pi", "π", "e"):
             constant = math.e if token == "e" else math.pi
-            return lambda x: Exact(arb(constant))
+            return lambda x: Literal(arb(constant))
         self.take("(")
         parts = [self.read()]
         while self.tokens[0] == ",":
@@ -408,6 +473,19 @@ CURVES: dict[str, Any] = {
 
 
 @contextmanager
+def _heeding() -> Iterator[None]:
+    _heeded.append(True)
+    try:
+        yield
+    finally:
+        _heeded.pop()
+
+
+def _heeding_slopes() -> bool:
+    return bool(_heeded)
+
+
+@contextmanager
 def listening() -> Iterator[list[Any]]:
     """Collect the outcomes of comparisons."""
     outcomes: list[Any] = []
@@ -416,6 +494,19 @@ def listening() -> Iterator[list[Any]]:
         yield outcomes
     finally:
         _heard.pop()
+
+
+def negative_slope_at(function: Function, z: Any) -> bool:
+    """Whether the slope at a score is certainly negative, and every condition certainly the same on both sides."""
+    for bits in PRECISIONS:
+        with ctx.workprec(bits), _heeding():
+            try:
+                slope = function(Exact(z, arb(1))).slope
+            except ArithmeticError:
+                continue
+        if slope is not None and slope.is_finite() and not slope.contains(0):
+            return bool(slope < 0)
+    return False
 
 
 def precisely(z: float) -> Any:

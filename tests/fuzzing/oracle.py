@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from flint import arb, ctx
 
-from fuzzing.exact import PRECISIONS, Function, listening, precisely, value_at
+from fuzzing.exact import PRECISIONS, Exact, Function, listening, negative_slope_at, precisely, value_at
 from selmatch.curve import Interval
 
 #: distances from a special place at which a function is looked at, relative to the place where that is more than 1
@@ -239,34 +239,31 @@ def divergence(curve: Any, s: float, s_hat: float, places: Sequence[float] = ())
             return None
         with ctx.workprec(PRECISIONS[-1]):
             return values[0] - values[1] - (end - start) * here
-    here = value_at(curve, start)
     cuts = sorted({s, s_hat, *(p for p in places if min(s, s_hat) < p < max(s, s_hat))}, reverse=s_hat < s)
-    if here is None:
-        return None
     totals: list[Any] = []
-    for pieces in (2, 4, 8, 16):
-        total = _integral(curve, here, cuts, pieces)
+    for pieces in (1, 2, 4, 8, 16, 32, 64):
+        total = _integral(lambda x: curve(x) - curve(Exact(start)), cuts, pieces)
         if total is None:
             return None
         totals.append(total.mid())
-        if len(totals) > 1 and abs(totals[-1] - totals[-2]) < 1e-7 * abs(totals[-1]):
-            return arb(totals[-1], 10 * abs(totals[-1] - totals[-2]))
-    # the last change alone may be small by chance, at a jump for example
-    spread = max(abs(total - totals[-1]) for total in totals)
+        changes = [abs(total - totals[-1]) for total in totals[-3:-1]]  # one alone may be small by chance
+        if len(changes) > 1 and max(changes) < 1e-15 * abs(totals[-1]):
+            return arb(totals[-1], 10 * max(changes))
+    spread = max(abs(total - totals[-1]) for total in totals[-3:])
     return arb(totals[-1], 10 * spread) if spread < 1e-2 * abs(totals[-1]) else None
 
 
-def _integral(curve: Function, here: Any, cuts: Sequence[float], pieces: int) -> Any:
+def _integral(function: Function, cuts: Sequence[float], pieces: int) -> Any:
     total = arb(0)
     with ctx.workprec(PRECISIONS[0]):
         for a, b in itertools.pairwise(cuts):
             width = (precisely(b) - precisely(a)) / pieces
             for k in range(pieces):
                 for node, weight in _gauss_nodes():
-                    value = value_at(curve, (precisely(a) + width * (k + (node + 1) / 2)).mid())
+                    value = value_at(function, (precisely(a) + width * (k + (node + 1) / 2)).mid())
                     if value is None:
                         return None
-                    total += weight * (value - here) * width / 2
+                    total += weight * value * width / 2
     return total
 
 
@@ -294,7 +291,8 @@ def printed_wrongly(text: str, values: Sequence[Any]) -> str:
         unit = 10.0 ** (int(exponent or 0) - len(digits.partition(".")[2]))
         with ctx.workprec(PRECISIONS[0]):
             off = float(abs(value - arb(number)).lower()) if math.isfinite(float(number)) else math.inf
-        if not off <= min(0.5 * unit, 1e-5 * largest) + 1e-14 * largest:
+        enough = 0.5 * unit if largest < 1e-307 else min(0.5 * unit, 1e-5 * largest)  # subnormals have few digits
+        if not off <= enough + 1e-14 * largest:
             return f"{number} is printed for {value.str(12, radius=False)}"
     return ""
 
@@ -316,7 +314,9 @@ def order(function: Function, a: Any, b: Any) -> int:
 
 
 def falls_about(function: Function, z: float, domain: Interval) -> bool:
-    """Whether a function falls over some short distance about a score."""
+    """Whether a function falls over some short distance about a score, or its slope says so."""
+    if holds(domain, precisely(z)) and negative_slope_at(function, precisely(z)):
+        return True
     with ctx.workprec(PRECISIONS[-1]):
         p, near = precisely(z), (*DISTANCES, 1e-40, 1e-60, 1e-100, 1e-200)
         steps = [precisely(unit) * d for unit in {max(math.fabs(z), 1e-3), math.fabs(z) or 1e-300} for d in near]

@@ -264,6 +264,9 @@ def cancellation(rng: Rng) -> Case:
         ]
     )
     origin = float(p.strip("()"))
+    if rng.random() < 0.2:
+        source = _parsed(rng, _rounded_constant(rng, p))
+        return Case("cancellation", rng.choice(LINK_QUESTIONS), source, places=(origin,))
     if rng.random() < 0.3:
         coefficients = tuple(
             float(f"{rng.choice([-1.0, 1.0]) * _log_uniform(rng, -200.0, 200.0):.3g}") for _ in range(rng.randint(2, 5))
@@ -275,6 +278,34 @@ def cancellation(rng: Rng) -> Case:
             source = f"Sum(({source}, Identity().affine(gain={abs(float(k))!r})))"
         return Case("cancellation", rng.choice(LINK_QUESTIONS), source, domain, (near, origin))
     return Case("cancellation", rng.choice(LINK_QUESTIONS), _parsed(rng, text), domain, (-1.0, float(k), origin))
+
+
+def _rounded_constant(rng: Rng, p: str) -> str:
+    """A number that floats round, less what it is rounded to or a neighbour of that, as a factor or in a condition."""
+    x = rng.choice([2.0, 0.3, rng.uniform(0.01, 9.0)])
+    name = rng.choice(["sqrt", "exp", "tanh", "sinh", "log1p", "sin", "cos", "arctan", "sigmoid"])
+    with np.errstate(all="ignore"):
+        value = float(getattr(sm.functions, name)(x))
+    for _ in range(rng.choice([0, 0, 1, 3])):
+        value = math.nextafter(value, rng.choice([-math.inf, math.inf]))
+    C, V = f"{name}({_number(x)})", _number(value)
+    odd = rng.choice(["sinh(z)", "z", "z^3", "tanh(2*z)", f"(z-{p})"])
+    return rng.choice(
+        [
+            f"({C}-{V})*{odd}",
+            f"{C}*{odd}-{V}*{odd}",
+            f"{V}*{odd}-{C}*{odd}",
+            f"sigmoid({C}*z-{V}*z)",
+            f"sign({C}-{V})*{odd}",
+            f"where({C}>{V},1,-1)*{odd}",
+            f"max(z,{C}*z-{V}*z+0.5)",
+            f"max({C},{V})*{odd}-{C}*{odd}",
+            f"cos({_number(_log_uniform(rng, 1.0, 9.0), 3)}^{rng.randint(2, 30)}-{V})*sinh(z-{p})",
+            f"(-1)^({rng.randint(2, 200)}^{rng.randint(2, 40)})*{odd}",
+            f"{odd}*({C}/{V}-1)",
+            f"sinh(z-({C}-{V}))+{odd}",
+        ]
+    )
 
 
 def users_class(rng: Rng) -> Case:
@@ -351,6 +382,16 @@ def false_witness(rng: Rng) -> Case:
             ("odd", f"sinh(z)+{A}*z^2"),
             ("monotone_probability", f"1+{A}*sin({K}*z)"),
             ("monotone_probability", f"({p})^2-z*({p})"),
+            ("monotone_probability", f"where(z=={p},-1,1+z^2)"),
+            ("monotone_probability", f"log({K}*abs(z-{p}))"),
+            ("convex", f"where(z=={p},{p}+{A},z)"),
+            ("convex", f"where(z!={p},z,{p}-{A})+max(z,{p})"),
+            ("non_decreasing", f"huber({p}-z,log(power(z,0)))"),
+            ("non_decreasing", f"clip(({p})^2-{p}*z,0,1-exp(0*z))+{A}*z"),
+            ("non_decreasing", f"cos({K}^30-{A})*sinh(z-{p})"),
+            ("non_decreasing", f"z-({A}*1e-300)^{rng.choice('23')}*z"),
+            ("non_decreasing", f"1/log(abs(z/{p}))"),
+            ("non_decreasing", f"abs(z-{p})^({A}/3)"),
         ]
     )
     source = _parsed(rng, text)
@@ -446,6 +487,25 @@ NAMED = (
     Case("named", "largest_gamma", "AbsPower(1.0, 2.307939699183792).affine(1.73, -0.22, 0.86)", (-math.inf, math.inf)),
     Case("named", "odd", "parse('(sigmoid(z)/sinh(z))*abs(pi*z)')"),
     Case("named", "flat", "parse('z/5.39e+11*5.39e+11-z')"),
+    *(Case("named", "non_decreasing", f"parse({text!r})") for text in (
+        "huber(z + z * -z,log(power(z,0)))", "clip(1-z,0,1-exp(0*z))", "-2.184e-160*(2.184e-160*sinh(z))",
+        "max(z,-2.93)-1.9670674182948014e-12*exp(-((z+2.93)*956180209774.26929)^2)", "2/ln(7.25/z)",
+        "1.57e+60*(max(z,2.13)-1.1192611969653854e-13*tanh((z-2.13)*145388140695.29376))",
+        "9.52e-104*(z+tanh(z)+where(abs((z-2.176300960066202)*0.80532006644699106)<1,0.053024246892578938,0))",
+        "cos(1e300-0.1)*sinh(z-10)", "cos(153^30-5.5300000000000004e-06)*sinh(z+6.25)", "(-1)^(153^30)*z",
+        "(sqrt(2)-1.4142135623730951)*sinh(z)", "sqrt(2)*z-1.4142135623730951*z", "(e+z)^0.5",
+        "sign(sqrt(2)-1.4142135623730951)*z", "max(z,sqrt(2)*z-1.4142135623730951*z+0.5)",
+        "z^3*exp(-745.2)-5e-324*z^3", "(-(2e-3*0.1+z))^0.5",
+    )),
+    *(Case("named", "monotone_probability", f"CompositeSoftmax(parse({text!r}), check=False)") for text in (
+        "log(logit(huber(z,z)))", "where(z==0,-1,1+z^2)", "where(sqrt(2)>=1.4142135623730951,1,-1)*z",
+    )),
+    Case("named", "convex", "parse('where(z==2,5,z)')", places=(2.0,)),
+    Case("named", "convex", "parse('z-1e-9*tanh(1e12*(z-1))', lower=False).affine(3.0, 0.3, 0.7)",
+         places=(0.3 + 1.0 / 3.0,)),
+    Case("named", "flat", "parse('|sinh(-z)+arctan2(3,z)+10|')"),
+    Case("named", "odd", "parse('z+6.5799999999999994e-08*cos(49.3*z)', lower=False)"),
+    Case("named", "odd", "parse('|expm1(z)-z-.5|*2^(z+pi)+where(1e5==square(z),z,z-1e300)', lower=False)"),
 )  # fmt: skip
 #: one that takes long: each divergence is an integral over many waves
 QUICK_WAVES = Case("named", "convex_primitive", "parse('9*z-3e-6*cos(1e9*z)')")
@@ -594,6 +654,8 @@ def _doubt(case: Case, curve: exact.ExactCurve, answer: Refuted) -> str:
         holds = oracle.has_sign(curve, a, -1) and oracle.has_sign(curve, b, 1)
     else:
         holds = oracle.falls(curve, a, b)
+        if case.question != "non_decreasing":
+            holds = holds and oracle.falls_beside(curve, a, b)
     if not holds:
         return f"the values are {values[0].str(25, radius=False)} and {values[1].str(25, radius=False)}"
     return oracle.printed_wrongly(text, values)
