@@ -7,6 +7,7 @@ exact thresholds. Times are the best of three.
 """
 
 from time import perf_counter
+from typing import Any
 
 import selmatch as sm
 from selmatch import certify
@@ -52,7 +53,7 @@ def best(work) -> float:
     return 1000 * min(times)
 
 
-def papers_own() -> list[certify.Certificate]:
+def papers_own() -> list[Any]:
     """What certifies the paper's table of scalings and its thresholds, which are to be searched for."""
     tables = [certify.convex(entry.loss) for entry in entries("scalings")]
     return [*tables, certify.largest_gamma(sm.Cosh()).at_low, *(certify.smallest_c(*case).at_high for case in CASES)]
@@ -61,7 +62,7 @@ def papers_own() -> list[certify.Certificate]:
 def main() -> None:
     print("   proof   verify")
     for name, potential in STATEMENTS.items():
-        certificate = certify.convex(potential, DOMAIN)
+        certificate: Any = certify.convex(potential, DOMAIN)
         again = f"{best(certificate.verify):8.2f}" if certificate else "       -"
         proof = best(lambda potential=potential: certify.convex(potential, DOMAIN))
         print(f"{proof:8.2f} {again} ms  {type(certificate).__name__:<9}  {name}")

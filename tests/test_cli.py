@@ -287,6 +287,42 @@ def test_check_reads_specs_also_of_refused_losses(tmp_path, spec):
     assert "Did you mean 'Sinh'" in found.stderr
 
 
+def test_check_checks_the_certificates_of_a_file_again(tmp_path, monkeypatch):
+    loss, path = sm.MatchingLoss(sm.parse("z - 0.9*sin(z)")), tmp_path / "loss.toml"
+    loss.save(path, certificates=[sm.certify.odd(loss), sm.certify.convex(loss, (-8, 8)), sm.certify.convex(loss)])
+    for words in ((), ("--domain", "-8", "8")):
+        with monkeypatch.context() as patch:  # the question is not searched for
+            patch.setattr("selmatch.arrays.branching._is_never_negative", lambda *arguments: 1 / 0)
+            patch.setattr("selmatch.losses._searched", lambda curve: None)
+            found = invoke("check", path, *words)
+        assert found.exit_code == 0
+        assert found.stdout.startswith("Proved: the loss is convex")
+        assert "Checked again from the file" in found.stdout
+        assert found.stdout.count("Also in the file") == 2
+    found = invoke("check", path, "--domain", "-4", "8")
+    assert found.exit_code == 0
+    assert "Checked again from" not in found.stdout
+    document = json.loads(invoke("check", path, "--json").stdout)
+    assert [part["words"].split(" on ")[0] for part in document["stored"]] == [
+        "Proved: the loss is odd-symmetric",
+        *["Proved: the loss is convex in the predicted scores"] * 2,
+    ]
+    assert "question" not in document
+
+
+@pytest.mark.parametrize("potential", ['"cosh(z)"', '"z-1.001*sin(z)"'])
+def test_check_refuses_a_file_with_a_certificate_that_does_not_hold(tmp_path, potential):
+    path = tmp_path / "loss.toml"
+    path.write_text(
+        f'selmatch = 2\n[loss]\ntype = "MatchingLoss"\npotential = {potential}\n\n'
+        '[[certificates]]\nquestion = "convex"\n'
+    )
+    for words in ((), ("--json",), ("--domain", "0", "1")):
+        found = invoke("check", path, *words)
+        assert found.exit_code == 2
+        assert "loss.toml, line 6, column 1: certificates[0]: does not hold: Refuted" in found.stderr + found.stdout
+
+
 def test_check_explains_wrong_input(tmp_path, spec, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = invoke("check", "los.toml")

@@ -36,6 +36,28 @@ class Witness:
 
 
 @dataclass(frozen=True)
+class Question:
+    """What a certificate answers, so that it can be asked again.
+
+    Attributes
+    ----------
+    name : str
+        The function of :mod:`selmatch.certify`.
+    subject : potential or curve
+        What it looked at.
+    domain : pair of numbers or None
+        The scores that it was asked about.
+    options : dict
+        Its other arguments.
+    """
+
+    name: str
+    subject: Any
+    domain: tuple[float, float] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Certificate:
     """A statement about a curve or loss on a domain, and what became of it; true in a condition only when proved."""
 
@@ -64,6 +86,8 @@ class Proved(Certificate):
     boxes: int = 0
     #: what the checker looks at
     evidence: tuple[Any, ...] = field(default=(), repr=False)
+    #: what was asked; None for what was put together of answers to several questions
+    question: Question | None = field(default=None, repr=False, compare=False)
 
     def verify(self) -> bool:
         """Check the proof again, by a second path that shares no code with the search; False where it cannot be done.
@@ -130,7 +154,8 @@ def for_all_labels(parts: Mapping[float, Certificate]) -> Certificate:
     if proved:
         certificates = [part for part in parts.values() if isinstance(part, Proved)]
         boxes = sum(part.boxes for part in certificates)
-        evidence = tuple(item for part in certificates for item in part.evidence)
+        complete = all(part.evidence for part in certificates)
+        evidence = tuple(item for part in certificates for item in part.evidence) if complete else ()
         return Proved(first.statement, shared or first.domain, reasons, boxes, evidence)
     how = next(iter(told.values())).how
     return Undecided(first.statement, shared or first.domain, how, remains=reasons)

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import decimal
 import functools
+import inspect
 import itertools
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -35,6 +36,7 @@ from selmatch.certificates import (
     Certificate,
     Enclosure,
     Proved,
+    Question,
     Refuted,
     Undecided,
     Witness,
@@ -54,6 +56,7 @@ __all__ = [
     "Effort",
     "Enclosure",
     "Proved",
+    "Question",
     "Refuted",
     "Undecided",
     "Witness",
@@ -74,9 +77,50 @@ _SMALLEST = 1e-323
 _UPWARDS = decimal.Context(prec=3, rounding=decimal.ROUND_CEILING)
 
 
+# -------------------------------------------------------------------------------------------------------- questions
+
+P = ParamSpec("P")
+
+#: the functions whose certificates can be saved
+QUESTIONS: dict[str, Callable[..., Certificate]] = {}
+
+
+def _remembered(ask: Callable[P, Certificate]) -> Callable[P, Certificate]:
+    """A function whose proofs remember what it was asked."""
+
+    @functools.wraps(ask)
+    def asked(*arguments: P.args, **options: P.kwargs) -> Certificate:
+        found = ask(*arguments, **options)
+        if not isinstance(found, Proved) or found.question is not None:
+            return found
+        given = inspect.signature(ask).bind(*arguments, **options).arguments
+        subject = potential_of(f"certify.{ask.__name__}", given.pop(next(iter(given))))
+        domain = given.pop("domain", None)
+        ends = None if domain is None else pair("certify", "domain", domain, infinite=True)
+        others = {name: given[name] for name in options_of(ask) if given.get(name) is not None}
+        return replace(found, question=Question(ask.__name__, subject, ends, others))
+
+    QUESTIONS[ask.__name__] = asked
+    return asked
+
+
+def options_of(ask: Callable[..., Certificate]) -> tuple[str, ...]:
+    """What can be said beside the subject, the domain and the effort."""
+    _, *others = inspect.signature(ask).parameters
+    return tuple(name for name in others if name not in ("domain", "effort"))
+
+
+def ask_again(question: Question, cuts: tuple[tuple[float, ...], ...]) -> Certificate:
+    """Answer a question without a search: the cuts of an earlier proof suffice for the checker, or do not."""
+    ask = QUESTIONS[question.name]
+    known = {"domain": question.domain, "effort": Effort(stored=cuts), **question.options}
+    return ask(question.subject, **{name: known[name] for name in inspect.signature(ask).parameters if name in known})
+
+
 # ------------------------------------------------------------------------------------------------------- statements
 
 
+@_remembered
 def non_decreasing(curve: Curve, domain: Any = None, *, effort: Effort | None = None) -> Certificate:
     """Does a curve never decrease, so that it is a link?
 
@@ -103,6 +147,7 @@ def non_decreasing(curve: Curve, domain: Any = None, *, effort: Effort | None = 
     return _decided("the curve never decreases", curve, where_, _fall_witness, effort, of_loss=False)
 
 
+@_remembered
 def convex_primitive(scaling: Curve, domain: Any = None, *, effort: Effort | None = None) -> Certificate:
     """Is the antiderivative Q of a scaling convex? Sufficient for one class, necessary and sufficient for many.
 
@@ -117,6 +162,7 @@ def convex_primitive(scaling: Curve, domain: Any = None, *, effort: Effort | Non
     return _unless_own(scaling, _decided("Q is convex", scaling, where_, _divergence_witness, effort))
 
 
+@_remembered
 def convex(
     loss: Any, domain: Any = None, *, canonicalise: str | None = None, effort: Effort | None = None
 ) -> Certificate:
@@ -151,7 +197,7 @@ def convex(
     who, statement = "certify.convex", "the loss is convex in the predicted scores"
     if hasattr(loss, "canonicalise"):
         canonicalise = canonicalise or ("log_probabilities" if loss.canonicalise else None)
-        loss = loss.loss
+        return convex(loss.loss, domain, canonicalise=canonicalise, effort=effort)
     require_canonical(who, canonicalise)
     potential = _plain_potential(who, loss)
     if canonicalise is not None:
@@ -166,8 +212,18 @@ def convex(
     return for_all_labels({label: convex(curve, domain, effort=effort) for label, curve in labelled})
 
 
-def monotone_probability(composite: Any, domain: Any = None) -> Certificate:
+@_remembered
+def monotone_probability(composite: Any, domain: Any = None, *, effort: Effort | None = None) -> Certificate:
     """Is the probability p (of a class, in its own score) monotone? It rises where q >= 0 and falls where q <= 0.
+
+    Parameters
+    ----------
+    composite : MatchingLoss or potential
+        Made of a composite Sigmoid or Softmax.
+    domain : Interval or pair of numbers, optional
+        Where; by default the whole domain.
+    effort : Effort, optional
+        As for :func:`non_decreasing`.
 
     Examples
     --------
@@ -190,14 +246,16 @@ def monotone_probability(composite: Any, domain: Any = None) -> Certificate:
         witness = Witness(text, (below, above), (_middle(found[0]), _middle(found[1])))
         return Refuted(statement, where_, how, witness=witness)
     for sign, words in ((1.0, "q >= 0: p increases"), (-1.0, "q <= 0: p decreases")):
-        proof, how, boxes = _sign_kept(q, sign, where_)
+        # what is stored is of the one search that found a proof, whichever sign that had
+        proof, how, boxes = _sign_kept(q, sign, where_, replace(effort or Effort()))
         if proof is not None:
             return Proved(statement, where_, f"{words}{how}", boxes, (proof,))
     how = BY_INTERVALS if _has_intervals() else NEEDS_PROOFS
     return Undecided(statement, where_, how, remains="no change of sign of q was found, nor a proof that there is none")
 
 
-def odd(loss: Any, about: float = 0.0) -> Certificate:
+@_remembered
+def odd(loss: Any, about: float = 0.0, *, effort: Effort | None = None) -> Certificate:
     """Does a loss not care about signs: L(-s_hat, -s) = L(s_hat, s)? Pairwise losses need it.
 
     Parameters
@@ -206,6 +264,8 @@ def odd(loss: Any, about: float = 0.0) -> Certificate:
         What to look at.
     about : float
         The score to reflect at.
+    effort : Effort, optional
+        How long to look for two scores whose reflection costs something else.
 
     Examples
     --------
@@ -227,9 +287,10 @@ def odd(loss: Any, about: float = 0.0) -> Certificate:
         if float(link(about)) == 0.0 and potential.rho is None:
             how = "q is odd about that score, so Q is even"
             return Proved(statement, potential.domain, how, evidence=(Reflection(link, about),))
-    return _asymmetry(statement, potential, about)
+    return _asymmetry(statement, potential, about, effort or Effort())
 
 
+@_remembered
 def flat(loss: Any, domain: Any = None) -> Certificate:
     """Does a loss not care at all about moves inside a region (of one score, for many classes)?
 
@@ -243,7 +304,8 @@ def flat(loss: Any, domain: Any = None) -> Certificate:
     """
     who, statement = "certify.flat", "moves cost nothing"
     potential = _plain_potential(who, loss)
-    where_, curve = _interval(who, domain, potential.domain), _curve_of(who, potential)
+    curve = _curve_of(who, potential)
+    where_ = _interval(who, domain, potential.domain)
     still = Stillness(curve, where_.low, where_.high)
     if is_known(curve) and any(part.covers(where_) for part in _constant_parts(potential, curve)):
         return Proved(statement, where_, f"{type(curve).__name__} is constant there", evidence=(still,))
@@ -258,7 +320,7 @@ def flat(loss: Any, domain: Any = None) -> Certificate:
         return Proved(statement, where_, BY_INTERVALS, evidence=(still,))
     remains = "the values agree to 11 digits, which is no proof that they are equal"
     remains = "no value could be computed" if np.isnan(values).all() else remains
-    return Undecided(statement, where_, "by evaluation", remains=remains)
+    return Undecided(statement, where_, "by evaluation" if _has_intervals() else NEEDS_PROOFS, remains=remains)
 
 
 def flat_regions(loss: Any, domain: Any = None) -> tuple[Certificate, ...]:
@@ -272,7 +334,8 @@ def flat_regions(loss: Any, domain: Any = None) -> tuple[Certificate, ...]:
     """
     who = "certify.flat_regions"
     potential = _plain_potential(who, loss)
-    where_, curve = _interval(who, domain, potential.domain), _curve_of(who, potential)
+    curve = _curve_of(who, potential)
+    where_ = _interval(who, domain, potential.domain)
     if is_known(curve):
         parts = [part.overlap(where_) for part in _constant_parts(potential, curve)]
     else:
@@ -573,9 +636,11 @@ def _convex_in_logits(who: str, potential: Any, domain: Any, canonicalise: str, 
         if isinstance(found, Proved):
             how = f"scores are linear in the logits; {found.how}"
             return Proved(statement, logits, how, found.boxes, found.evidence)
-    from selmatch.logits import search_witness
+    witness = None
+    if effort is None or not effort.is_over():
+        from selmatch.logits import search_witness
 
-    witness = search_witness(potential, curve, canonicalise, logits)
+        witness = search_witness(potential, curve, canonicalise, logits)
     how = "evaluated in double precision"
     if witness is None:
         return Undecided(statement, logits, how, remains="neither a proof nor a witness was found")
@@ -607,7 +672,7 @@ def _sign_at(q: Curve, z: float, value: float) -> int:
     return int(value > 0.0) - int(value < 0.0)
 
 
-def _sign_kept(q: Curve, sign: float, domain: Interval) -> tuple[Sign | None, str, int]:
+def _sign_kept(q: Curve, sign: float, domain: Interval, effort: Effort) -> tuple[Sign | None, str, int]:
     """Evidence that sign * q >= 0 on a domain, or None; how that is known, and with how many boxes."""
     proof = Sign(q, domain.low, domain.high, sign)
     if proof.is_structural():
@@ -620,11 +685,12 @@ def _sign_kept(q: Curve, sign: float, domain: Interval) -> tuple[Sign | None, st
     from selmatch.proving import keeps_sign
 
     try:
-        verdict = keeps_sign(q, sign, domain.low, domain.high)
+        verdict = keeps_sign(q, sign, domain.low, domain.high, effort)
     except Exception:  # a user's formula may do anything
         return None, "", 0
     proof = replace(proof, cuts=tuple(sorted(verdict.cuts)))
-    return proof if verdict.holds and _is_checked(proof) else None, f", {BY_INTERVALS}", verdict.boxes
+    held = (verdict.holds or verdict.stored) and _is_checked(proof)
+    return proof if held else None, f", {BY_INTERVALS}", verdict.boxes
 
 
 def _is_checked(proof: Any) -> bool:
@@ -639,7 +705,7 @@ def _is_checked(proof: Any) -> bool:
 _ACCURACY, _MOST_UNSURE = 1e-9, 3
 
 
-def _asymmetry(statement: str, potential: Any, about: float) -> Certificate:
+def _asymmetry(statement: str, potential: Any, about: float, effort: Effort) -> Certificate:
     """A pair of scores whose reflection costs something else."""
     scalar = isinstance(potential, Curve)
     reach = min(4.0, *(math.fabs(end - about) for end in (potential.domain.low, potential.domain.high)))
@@ -659,7 +725,7 @@ def _asymmetry(statement: str, potential: Any, about: float) -> Certificate:
         gap = math.fabs(values[0] - values[1])
         pairs += math.isfinite(gap)
         unsure += math.isnan(gap)
-        if unsure > _MOST_UNSURE:
+        if unsure > _MOST_UNSURE or effort.is_over():
             break
         shown = _told_apart(*ranges)
         if math.isfinite(gap) and gap > worst and shown:

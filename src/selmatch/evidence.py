@@ -6,7 +6,9 @@ Formulas are lists of operations. :mod:`selmatch.checker` evaluates them, and ne
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -24,6 +26,20 @@ _SAMPLES, _SINGLE, _AGREEMENT = 65, 8, 1e-12
 
 class Unverified(Exception):
     """A proof that the checker does not accept; says why."""
+
+
+#: how many operations on pieces the checker may still do
+_left: ContextVar[float] = ContextVar("_left", default=math.inf)
+
+
+@contextmanager
+def at_most(work: float) -> Iterator[None]:
+    """A block in which the checker works for a bounded time: on proofs of strangers."""
+    token = _left.set(work)
+    try:
+        yield
+    finally:
+        _left.reset(token)
 
 
 def formula_of(function: Any, curve: Curve, low: float, high: float) -> tuple[Step, ...]:
@@ -69,10 +85,13 @@ class Pieces:
         """Raise :class:`Unverified` unless the checker sees that it is so."""
         from selmatch import checker
 
+        claim = checker.CLAIMS[self.claim](*self._parts())
         try:
-            checker.require(checker.CLAIMS[self.claim](*self._parts()), self.cuts)
+            checker.require(claim, self.cuts, _left.get())
         except checker.Unverified as error:
             raise Unverified(str(error)) from error
+        finally:
+            _left.set(_left.get() - claim.shared.spent)
 
     def _parts(self) -> tuple[Any, ...]:
         return (self.formula,)

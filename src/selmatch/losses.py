@@ -117,11 +117,14 @@ class Loss:
         (value,) = batch.evaluate(lambda x, u, xh, present: (kind.rows(self, x, u, xh, present),))
         return value
 
-    def save(self, path: Any) -> None:
-        """Write the loss to a file that people can read and :func:`selmatch.load` understands: .toml or .json."""
+    def save(self, path: Any, *, certificates: Any = ()) -> None:
+        """Write the loss to a file that people can read and :func:`selmatch.load` understands: .toml or .json.
+
+        With it may go a list of certificates; :func:`selmatch.spec.certificates` checks them again.
+        """
         from selmatch import spec
 
-        spec.save(self, path)
+        spec.save(self, path, certificates=certificates)
 
     def grad(
         self,

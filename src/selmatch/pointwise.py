@@ -70,7 +70,7 @@ def negative_slope(curve: Curve, z: float) -> float | None:
     About it, since where two branches meet the slope at the score itself says nothing.
     """
     composite = isinstance(curve, CompositeSigmoid) and is_library(curve) and is_integrated(curve.scaling)
-    steepness: Callable[[Any, Any], Any] = bracket if composite else slope
+    steepness: Any = bracket if composite else slope
     try:
         found = _sharply(lambda: steepness(curve, around(z)), lambda found: found.high < 0)
     except Exception:  # a user's formula may do anything

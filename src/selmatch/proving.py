@@ -53,13 +53,13 @@ def _checked(verdict: Verdict, curve: Curve, low: float, high: float) -> Verdict
 
 def _with_evidence(verdict: Verdict, found: Callable[[Iterable[float]], Any], low: float, high: float) -> Verdict:
     """A verdict that the checker accepts, with its evidence; otherwise nothing is known."""
-    if not verdict.holds:
+    if not (verdict.holds or verdict.stored):
         return verdict
     try:
         proof = found((low, *verdict.cuts, high))
     except evidence.Unverified as error:
         return replace(verdict, left=[(low, high)], unverified=str(error))
-    return replace(verdict, evidence=(*verdict.evidence, proof))
+    return replace(verdict, evidence=(*verdict.evidence, proof), stored=False)
 
 
 def _mapped(verdict: Verdict, curve: Affine) -> Verdict:
@@ -164,10 +164,10 @@ def _or_zero(x: Array) -> Array:
     return hull(x, 0.0) if not isinstance(x, Dual) else Dual(_or_zero(x.value), x.tangent + UNDECIDED.any_slope)
 
 
-def keeps_sign(curve: Curve, sign: float, low: float, high: float) -> Verdict:
+def keeps_sign(curve: Curve, sign: float, low: float, high: float, effort: Effort) -> Verdict:
     """Whether sign * curve is never negative between two scores."""
     unknown = None if is_known(curve) else curve
-    verdict = never_negative(lambda x: sign * curve(x), low, high, Effort(), unknown)
+    verdict = never_negative(lambda x: sign * curve(x), low, high, effort, unknown)
     for point in sorted(verdict.touched):  # at a jump the value itself counts
         if verdict.negative is None and not (sign * curve(box(point, point))).low >= 0:
             return replace(verdict, jump=point)

@@ -19,6 +19,10 @@ out. Where an object is expected, a string is the name of a class that needs no 
 
 Reading runs no code from the file. Sizes, nesting and the effort of building the objects are bounded, and whatever is
 wrong is a :class:`SpecError` that says where, what, and what to do.
+
+A document may bring certificates of its object, in schema 2. Of a proof it holds what was asked and what a search
+found, the scores at which the domain is cut: :func:`certificates` makes the rest again and checks it. :func:`load`
+reads only their form.
 """
 
 from __future__ import annotations
@@ -29,31 +33,46 @@ import errno
 import functools
 import hashlib
 import inspect
+import itertools
 import json
 import math
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
 import selmatch
+from selmatch.canonical import CANONICAL
+from selmatch.composite import CompositeSigmoid, CompositeSoftmax, Separable
 from selmatch.curve import Curve, Interval
 from selmatch.files import UnfitFile, read_bytes
-from selmatch.losses import Loss, PerLabel
+from selmatch.losses import Loss, PerLabel, potential_of
 from selmatch.words import printable, remedy
 from selmatch.writing import replace_file
 
-__all__ = ["SCHEMA", "SpecError", "digest", "dumps", "from_dict", "load", "loads", "save", "to_dict"]
+if TYPE_CHECKING:
+    from selmatch.certificates import Proved, Question
 
-#: the version of the documents that this library writes
-SCHEMA = 1
+__all__ = ["SCHEMA", "SpecError", "certificates", "digest", "dumps", "from_dict", "load", "loads", "save", "to_dict"]
+
+#: the newest version of the documents that this library reads and writes
+SCHEMA = 2
+#: that of documents without certificates, which older versions of the library read, too
+SCHEMA_OF_OBJECTS = 1
+
+
+def _as_before(document: dict[str, Any]) -> dict[str, Any]:
+    if "certificates" in document:
+        raise SpecError(f"need a newer schema. Write selmatch = {SCHEMA} at the top.", ("certificates",))
+    return document
+
 
 #: how a document of one schema version becomes one of the next
-_MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+_MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _as_before}
 
 MAX_BYTES = 1_000_000
 MAX_TOKENS = 60_000  # words, strings and brackets of a text
@@ -65,8 +84,13 @@ MAX_FORMULA = 10_000  # characters
 MAX_DEGREE = 64  # of a polynomial, whose roots take cubic time
 MAX_EFFORT = 250_000  # elementary operations to build everything: about half a second
 MAX_LOSS = 1_000_000  # elementary operations of one loss
+MAX_CERTIFICATES = 16
+MAX_CUTS = 5_000  # of all certificates
+MAX_VALUES = 50_000  # elementary operations of one value for each certificate: some seconds, since all are asked again
+MAX_CHECKS = 200_000  # operations on pieces in the checker: some seconds
 
 _FORMATS = ("toml", "json")
+_KINDS = ("loss", "potential", "curve")
 _REMEDY_FOR_CODE = 'Write it as a formula, for example selmatch.parse("z + tanh(z)").'
 
 Key = tuple[str | int, ...]
@@ -216,13 +240,15 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 # ---------------------------------------------------------------------------------------------------------- writing
 
 
-def to_dict(object: Any) -> dict[str, Any]:
+def to_dict(object: Any, certificates: Sequence[Any] = ()) -> dict[str, Any]:
     """A loss, potential or curve as a document of dictionaries, lists, strings and numbers.
 
     Parameters
     ----------
     object : loss, potential or curve
         Parameters that are PyTorch or JAX scalars become numbers, longer arrays become lists.
+    certificates : list of Proved
+        As for :func:`save`.
 
     Examples
     --------
@@ -233,7 +259,9 @@ def to_dict(object: Any) -> dict[str, Any]:
     kind = _kind(type(object))
     if kind is None:
         raise TypeError(f"to_dict: object must be a loss, a potential or a curve, got {_short(repr(object))}.")
-    return {"selmatch": SCHEMA, "version": selmatch.__version__, kind: _saved(object, 0)}
+    document = {"selmatch": SCHEMA_OF_OBJECTS, "version": selmatch.__version__, kind: _saved(object, 0)}
+    tables = _saved_certificates(certificates, object)
+    return {**document, "selmatch": SCHEMA, "certificates": tables} if tables else document
 
 
 def _saved(instance: Any, depth: int) -> Any:
@@ -294,7 +322,7 @@ def _require_savable(where: str, value: Any, infinite: bool) -> None:
         raise ValueError(f"to_dict: {where} must be finite, got {value}.")
 
 
-def dumps(object: Any, format: str = "toml") -> str:
+def dumps(object: Any, format: str = "toml", certificates: Sequence[Any] = ()) -> str:
     """A loss, potential or curve as the text of a spec file.
 
     Parameters
@@ -303,6 +331,8 @@ def dumps(object: Any, format: str = "toml") -> str:
         Made of the classes of selmatch and of formulas; classes and functions of your own cannot be in a file.
     format : {"toml", "json"}
         TOML is easier to read and edit.
+    certificates : list of Proved
+        As for :func:`save`.
 
     Examples
     --------
@@ -312,11 +342,15 @@ def dumps(object: Any, format: str = "toml") -> str:
     """
     if format not in _FORMATS:
         raise ValueError(f"dumps: format must be 'toml' or 'json', got {format!r}.")
-    document = to_dict(object)
+    document = to_dict(object, certificates)
     text = _toml(document) if format == "toml" else _json(document) + "\n"
     try:  # a file that cannot be loaded again is noticed now, while the object still exists
-        loads(text, format, name="dumps")
+        if len(text) > MAX_BYTES:
+            _refuse_length("dumps")
+        _loads(text, format, "dumps", _Builder(proves=bool(certificates)))
     except SpecError as error:
+        if error.key[:1] == ("certificates",):
+            raise SpecError(error.problem, error.key) from error
         raise SpecError(f"the object cannot be saved, it would not load again. {error.problem}", error.key) from error
     return text
 
@@ -338,7 +372,7 @@ def _json(value: Any, indent: str = "") -> str:
 
 
 def _toml(document: dict[str, Any]) -> str:
-    kind = next(reversed(document))
+    *_, kind = (key for key in document if key != "certificates")
     lines = [f"# A {kind} of selmatch: load it with selmatch.load(path)."]
     _toml_table(document, "", lines)
     return "\n".join(lines) + "\n"
@@ -359,9 +393,10 @@ def _toml_table(table: dict[str, Any], prefix: str, lines: list[str]) -> None:
             _toml_table(entry, f"{prefix}{key}.", lines)
 
 
-def _toml_value(value: Any) -> str:
+def _toml_value(value: Any, indent: str = "") -> str:
     if isinstance(value, list):
-        entries = [_toml_value(entry) for entry in value]
+        inner = indent + "    "
+        entries = [_toml_value(entry, inner) for entry in value]
         if sum(map(len, entries)) + 2 * len(entries) <= 100:
             return f"[{', '.join(entries)}]"
         lines = [""]
@@ -369,14 +404,14 @@ def _toml_value(value: Any) -> str:
             if len(lines[-1]) + len(entry) > 100:
                 lines.append("")
             lines[-1] += f"{entry}, "
-        return "[\n" + "".join(f"    {line.rstrip()}\n" for line in lines) + "]"
+        return "[\n" + "".join(f"{inner}{line.rstrip()}\n" for line in lines) + f"{indent}]"
     # TOML writes these as JSON does, except for one control character and infinity
     if isinstance(value, float):
         return repr(value)
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def save(object: Any, path: str | os.PathLike[str]) -> None:
+def save(object: Any, path: str | os.PathLike[str], *, certificates: Sequence[Any] = ()) -> None:
     """Write a loss, potential or curve to a file; the old file is replaced only when the new one is complete.
 
     Parameters
@@ -385,6 +420,9 @@ def save(object: Any, path: str | os.PathLike[str]) -> None:
         As for :func:`dumps`.
     path : path
         Ends in ``.toml`` or ``.json``.
+    certificates : list of Proved
+        Proofs about this object from :mod:`selmatch.certify`, for :func:`certificates` to check. Versions before this
+        one refuse files with certificates.
 
     Examples
     --------
@@ -401,7 +439,7 @@ def save(object: Any, path: str | os.PathLike[str]) -> None:
         raise ValueError(f"save: path must end in .toml or .json, got {path.name!r}.")
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "save: the folder must exist. Make it first", str(path.parent))
-    replace_file(path, dumps(object, format).encode())
+    replace_file(path, dumps(object, format, certificates).encode())
 
 
 # ---------------------------------------------------------------------------------------------------------- reading
@@ -470,6 +508,36 @@ def _load(path: Path, builder: _Builder) -> Any:
         raise SpecError("the file must be UTF-8 text. Save it in that encoding.", name=path.name, line=line) from error
     format = path.suffix.lower().removeprefix(".")
     return _loads(text, format if format in _FORMATS else None, path.name, builder)
+
+
+def certificates(path: str | os.PathLike[str], *, check: bool = True) -> list[Proved]:
+    """The certificates in a file, each of them checked again on this machine; safe for files of strangers.
+
+    Parameters
+    ----------
+    path : path
+        As for :func:`load`.
+    check : bool
+        False also reads losses that selmatch refuses since they are not convex.
+
+    Raises
+    ------
+    SpecError
+        Also if a single certificate is not proved again: it names that one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from selmatch import certify, spec
+    >>> loss = MatchingLoss(selmatch.parse("z - 0.9*sin(z)"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     spec.save(loss, folder + "/loss.toml", certificates=[certify.convex(loss, (-8, 8))])
+    ...     print(*spec.certificates(folder + "/loss.toml"))
+    Proved: the loss is convex in the predicted scores on [-8, 8] (by interval arithmetic, 1 box).
+    """
+    builder = _Builder(checks=check, proves=True)
+    _load(Path(path), builder)
+    return builder.proved
 
 
 def digest(object: Any) -> str:
@@ -595,13 +663,12 @@ def _built(document: Any, builder: _Builder) -> Any:
     if not isinstance(document, Mapping):
         raise SpecError(f"a document must be a table, got {_shown(document)}.")
     document = _migrated(dict(document))
-    kinds = ("loss", "potential", "curve")
     for key in document:
-        if key not in ("selmatch", "version", *kinds):
-            raise SpecError(f"unknown key {_shown(key)}. {remedy(str(key), kinds)}", (str(key),))
+        if key not in ("selmatch", "version", "certificates", *_KINDS):
+            raise SpecError(f"unknown key {_shown(key)}. {remedy(str(key), _KINDS)}", (str(key),))
     if not isinstance(document.get("version", ""), str):
         raise SpecError(f'must be a text such as "0.1.0", got {_shown(document["version"])}.', ("version",))
-    given = [key for key in document if key in kinds]
+    given = [key for key in document if key in _KINDS]
     if len(given) != 1:
         raise SpecError(
             f"a document must hold exactly one of loss, potential and curve, got {' and '.join(given) or 'none'}. "
@@ -614,16 +681,23 @@ def _built(document: Any, builder: _Builder) -> Any:
     if found != kind and (found, kind) != ("curve", "potential"):  # every curve is a potential
         rest = f"Put it under {found}." if found else "It can only be a part of another object."
         raise SpecError(f"must be a {kind}, got {type(result).__name__}. {rest}", (kind,))
+    stored = _stored_proofs(document.get("certificates", []), builder)
+    if builder.proves:
+        builder.proved = _checked_again(result, stored, builder.efforts[id(result)].value)
     return result
 
 
 def _migrated(document: dict[str, Any]) -> dict[str, Any]:
     """The document in the present schema."""
     if "selmatch" not in document:
-        raise SpecError(f"selmatch, the version of the schema, is missing. Add selmatch = {SCHEMA} at the top.")
+        raise SpecError(
+            f"selmatch, the version of the schema, is missing. Add selmatch = {SCHEMA_OF_OBJECTS} at the top."
+        )
     version = document["selmatch"]
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise SpecError(f"must be the version of the schema, got {_shown(version)}. Write {SCHEMA}.", ("selmatch",))
+        raise SpecError(
+            f"must be the version of the schema, got {_shown(version)}. Write {SCHEMA_OF_OBJECTS}.", ("selmatch",)
+        )
     if version > SCHEMA:
         raise SpecError(f"written by a newer selmatch (schema {_shown(version)}). Upgrade selmatch.", ("selmatch",))
     for step in range(version, SCHEMA):
@@ -678,10 +752,13 @@ class _Builder:
     ----------
     checks : bool
         False accepts losses and composites that are not convex.
+    proves : bool
+        Whether certificates are checked again, or only read.
     """
 
-    def __init__(self, checks: bool = True) -> None:
-        self.checks = checks
+    def __init__(self, checks: bool = True, proves: bool = False) -> None:
+        self.checks, self.proves = checks, proves
+        self.proved: list[Proved] = []
         self.objects = self.numbers = 0
         self.effort = 0.0
         self.efforts: dict[int, _Effort] = {}
@@ -880,6 +957,169 @@ def _key_in(problem: str, table: Mapping[str, Any], key: Key) -> Key:
     if named is None or named[1] not in table:
         return key
     return (*key, named[1], int(named[2])) if named[2] and isinstance(table[named[1]], list) else (*key, named[1])
+
+
+# ------------------------------------------------------------------------------------------------------- certificates
+
+#: what a field of a certificate holds: numbers of which some may be infinite, or numbers that place something
+_ENDS = _Allowed(True, False, False, False, True, False, True, ())
+_PLACES_OF_CUTS = _ENDS._replace(infinite=False)
+#: how the options of questions are written
+_OPTIONS = {
+    "about": _PLACES_OF_CUTS._replace(several=False),
+    "canonicalise": _ENDS._replace(numbers=False, several=False, text=True),
+}
+
+
+class _StoredProof(NamedTuple):
+    """A certificate as it stands in a document."""
+
+    name: str
+    domain: tuple[float, float] | None
+    options: dict[str, Any]
+    cuts: tuple[tuple[float, ...], ...]
+
+
+def _subjects(name: str, object: Any) -> tuple[Any, ...]:
+    """What a certificate in the file of an object may be about; questions are asked about the first of these."""
+    potential = potential_of("certificates", object)
+    if isinstance(potential, Separable):
+        return (potential.curve,) if name in ("non_decreasing", "convex_primitive") else (potential, potential.curve)
+    if name == "convex_primitive" and isinstance(potential, CompositeSigmoid | CompositeSoftmax):
+        return (potential.scaling,)
+    return (potential,)
+
+
+def _unchecked(potential: Any) -> Any:
+    """The same, whether or not its constructor looks at it."""
+    return dataclasses.replace(potential, check=False) if hasattr(potential, "check") else potential
+
+
+def _saved_certificates(certificates: Sequence[Any], object: Any) -> list[dict[str, Any]]:
+    from selmatch.certificates import Proved
+
+    if not isinstance(certificates, (list, tuple)):
+        raise TypeError(f"to_dict: certificates must be a list, got {_short(repr(certificates))}. Write [certificate].")
+    tables = []
+    for index, found in enumerate(certificates):
+        where = f"to_dict: certificates[{index}] must"
+        if not isinstance(found, Proved):
+            raise TypeError(f"{where} be Proved, got {_short(str(found), 200)}. Only proofs can be saved.")
+        question = found.question
+        if question is None:
+            raise ValueError(
+                f"{where} answer one question, got {_short(str(found), 200)}. Ask certify.convex(loss, domain) "
+                "about all labels."
+            )
+        if _unchecked(question.subject) not in map(_unchecked, _subjects(question.name, object)):
+            raise ValueError(
+                f"{where} be about the object that is saved, got one about {_short(repr(question.subject), 200)}. Ask "
+                f"certify.{question.name} about the object itself."
+            )
+        if not found.evidence:
+            raise ValueError(f"{where} be one that verify() accepts, got {_short(str(found), 200)}. Save without it.")
+        tables.append(_saved_certificate(found, question))
+    return tables
+
+
+def _saved_certificate(certificate: Proved, question: Question) -> dict[str, Any]:
+    table: dict[str, Any] = {"question": question.name}
+    if question.domain is not None:
+        table["domain"] = list(question.domain)
+    for name, value in question.options.items():
+        table[name] = value if isinstance(value, str) else float(value)
+    cuts = [[cut for cut in part.cuts if math.isfinite(cut)] for part in certificate.evidence if hasattr(part, "cuts")]
+    return {**table, "cuts": cuts} if cuts else table
+
+
+def _stored_proofs(tables: Any, builder: _Builder) -> list[_StoredProof]:
+    """The certificates of a document, of which nothing is known but their form."""
+    if not isinstance(tables, (list, tuple)):
+        raise SpecError(f"must be a list of tables, got {_shown(tables)}. Write [[certificates]].", ("certificates",))
+    if len(tables) > MAX_CERTIFICATES:
+        raise SpecError(
+            f"a document must not hold more than {MAX_CERTIFICATES} certificates, got {len(tables)}. Keep those that "
+            "matter.",
+            ("certificates",),
+        )
+    found = [_stored_proof(table, builder, ("certificates", index)) for index, table in enumerate(tables)]
+    count = sum(len(cuts) for proof in found for cuts in proof.cuts)
+    if count > MAX_CUTS:
+        raise SpecError(
+            f"must not hold more than {MAX_CUTS:,} cuts together, got {count:,}. Take the longest one away.",
+            ("certificates",),
+        )
+    return found
+
+
+def _stored_proof(table: Any, builder: _Builder, key: Key) -> _StoredProof:
+    from selmatch.certify import QUESTIONS, options_of
+
+    if not isinstance(table, Mapping):
+        raise SpecError(f"must be a table, got {_shown(table)}. Write [[certificates]] above it.", key)
+    name = table.get("question")
+    if not isinstance(name, str) or name not in QUESTIONS:
+        help = remedy(name, QUESTIONS) if isinstance(name, str) else f'Write question = "{next(iter(QUESTIONS))}".'
+        raise SpecError(f"must be a question of selmatch.certify, got {_shown(name)}. {help}", (*key, "question"))
+    known = [*inspect.signature(QUESTIONS[name]).parameters][1:]
+    domain, options = None, {}
+    allowed = ["question", "cuts", *(field for field in known if field != "effort")]
+    for field in table:
+        if field not in allowed:
+            raise SpecError(f"{name} has no field {_shown(field)}. {remedy(str(field), allowed)}", (*key, str(field)))
+    if "domain" in table:
+        ends = builder.value(table["domain"], _ENDS, (*key, "domain"))
+        if not (_are_numbers(ends) and len(ends) == 2 and ends[0] < ends[1]):
+            raise SpecError("must be two numbers, the lower one first. Write [-8.0, 8.0].", (*key, "domain"))
+        domain = float(ends[0]), float(ends[1])
+    for field in options_of(QUESTIONS[name]):
+        if field in table:
+            options[field] = builder.value(table[field], _OPTIONS[field], (*key, field))
+    if options.get("canonicalise") not in CANONICAL:
+        ways = ", ".join(way for way in CANONICAL if way)
+        raise SpecError(f"must be one of {ways}, got {_shown(options['canonicalise'])}.", (*key, "canonicalise"))
+    cuts = builder.value(table.get("cuts", []), _PLACES_OF_CUTS, (*key, "cuts"))
+    if not isinstance(cuts, tuple) or not all(map(_are_numbers, cuts)):
+        raise SpecError("must be a list of lists of numbers. Write [[-1.0, 1.0]].", (*key, "cuts"))
+    for index, scores in enumerate(cuts):
+        if not all(a < b for a, b in itertools.pairwise(scores)):
+            raise SpecError("must be increasing. Put them in order, each one once.", (*key, "cuts", index))
+    return _StoredProof(name, domain, options, tuple(tuple(map(float, scores)) for scores in cuts))
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, tuple) and not any(isinstance(entry, tuple) for entry in value)
+
+
+def _checked_again(object: Any, stored: list[_StoredProof], value: float) -> list[Proved]:
+    """Ask every question of a document again; value counts the operations of one value of its object."""
+    from selmatch.evidence import at_most
+
+    if len(stored) * value > MAX_VALUES:
+        raise SpecError("take too long to check: the object is too large. Keep fewer of them.", ("certificates",))
+    with at_most(MAX_CHECKS):
+        return [_proved_again(object, proof, ("certificates", index)) for index, proof in enumerate(stored)]
+
+
+def _proved_again(object: Any, stored: _StoredProof, key: Key) -> Proved:
+    from selmatch.certificates import NEEDS_PROOFS, Proved, Question
+    from selmatch.certify import ask_again
+
+    try:
+        subject = _subjects(stored.name, object)[0]
+        with np.errstate(all="ignore"):
+            found = ask_again(Question(stored.name, subject, stored.domain, stored.options), stored.cuts)
+    except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
+        raise SpecError(_short(str(error) or type(error).__name__, 500), key) from error
+    if isinstance(found, Proved) and found.evidence:
+        return found
+    if NEEDS_PROOFS in str(found):
+        raise SpecError(f"cannot be checked here: {_short(str(found), 600)}", key)
+    raise SpecError(
+        f"does not hold: {_short(str(found), 600)} The file was changed, or comes from another version: ask "
+        f"selmatch.certify.{stored.name} yourself.",
+        key,
+    )
 
 
 # ------------------------------------------------------------------------------------------------ places in the text

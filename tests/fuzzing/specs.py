@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import random
 import string
 import time
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import selmatch as sm
-from selmatch import spec
+from selmatch import certify, spec
 from selmatch.drawing import FromSensitivity
 from selmatch.formula import parse
 
@@ -156,6 +158,28 @@ def anything(rng: random.Random) -> Any:
     return found
 
 
+def _certificate(rng: random.Random) -> dict[str, Any]:
+    """What somebody claims: a question, and scores that may be of use."""
+    name = rng.choice(list(certify.QUESTIONS))
+    options = {"about": number(rng), "canonicalise": rng.choice(["log_probabilities", "teacher_maximum"])}
+    table = {"question": name} | {key: options[key] for key in certify.options_of(certify.QUESTIONS[name])}
+    if name != "odd" and rng.random() < 0.5:
+        table["domain"] = rng.choice([[-8.0, 8.0], [number(rng) - 4.0, math.inf], [-math.inf, number(rng) + 4.0]])
+    if "canonicalise" in table and rng.random() < 0.7:
+        del table["canonicalise"]
+    cuts = [list(increasing(rng, rng.choice([1, 3, 30]))) for _ in range(rng.randint(0, 3))]
+    return table | {"cuts": cuts}
+
+
+def written(rng: random.Random, found: Any) -> dict[str, str]:
+    """The texts of an object in both formats, sometimes with certificates that may hold or not."""
+    document = spec.to_dict(found)
+    if rng.random() < 0.3:
+        tables = [_certificate(rng) for _ in range(rng.randint(1, 3))]
+        document |= {"selmatch": spec.SCHEMA, "certificates": tables}
+    return {"toml": spec._toml(document), "json": spec._json(document) + "\n"}
+
+
 # --------------------------------------------------------------------------------------------------------- broken text
 
 NASTY = (
@@ -173,7 +197,8 @@ NASTY = (
 KEYS = (
     "selmatch", "version", "loss", "curve", "potential", "type", "scaling", "gamma", "rho", "anchor", "offset", "check",
     "alpha", "beta", "gain", "curves", "knots", "pieces", "coefficients", "labels", "of", "low", "high", "d", "c",
-    "text", "wish", "__class__", "__init__", "", "a.b", "thresholds", "jumps", "by",
+    "text", "wish", "certificates", "question", "domain", "cuts", "about", "canonicalise", "__class__", "__init__", "",
+    "a.b", "thresholds", "jumps", "by",
 )  # fmt: skip
 
 
@@ -283,7 +308,7 @@ MUTATIONS = (_characters, _lines, _tokens, _tokens, _tokens, _deep, _repeated, _
 def cases(rng: random.Random) -> Iterator[tuple[str, str]]:
     """Texts without end, each with its format: a few valid ones, most of them broken."""
     while True:
-        texts = {format: spec.dumps(found, format) for found in [anything(rng)] for format in ("toml", "json")}
+        texts = written(rng, anything(rng))
         yield from ((text, format) for format, text in texts.items())
         for _ in range(18):
             format = rng.choice(["toml", "json"])
@@ -311,6 +336,9 @@ def check(case: tuple[str, str]) -> bool:
     assert seconds <= 1.0, f"took {seconds:.2f} s"
     if found is None:
         return False
+    if "certificates" in text:
+        with contextlib.suppress(spec.SpecError):  # what nobody has proved
+            spec._loads(text, format, "fuzz", spec._Builder(proves=True))
     again = spec.loads(spec.dumps(found, format), format)
     assert again == found, (found, again)
     assert repr(again) == repr(found), (found, again)

@@ -42,6 +42,8 @@ class Verdict:
         One of them at which the curve may fall, and by how much at most.
     unverified : str
         Why the checker does not accept the proof that was found.
+    stored : bool
+        Whether the cuts come from a file: nothing holds before the checker has looked at them.
     """
 
     negative: float | None = None
@@ -54,10 +56,11 @@ class Verdict:
     jump: float | None = None
     fall: float = 0.0
     unverified: str = ""
+    stored: bool = False
 
     @property
     def holds(self) -> bool:
-        return self.negative is None and self.jump is None and not self.left
+        return self.negative is None and self.jump is None and not self.left and not self.stored
 
 
 def never_negative(
@@ -68,6 +71,9 @@ def never_negative(
     If the function is the slope of a curve of which nothing is known, give the curve: a slope says something only where
     the curve is continuous.
     """
+    if effort.stored is not None:
+        cuts = {low, high, *(cut for cut in effort.next_stored() if low < cut < high)}
+        return Verdict(boxes=len(cuts) - 1, cuts=cuts, stored=True)
     verdict, waiting = Verdict(), [(low, high)]
     while waiting:
         a, b = waiting.pop()

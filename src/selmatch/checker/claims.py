@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 from flint import arb
 
 from selmatch.checker.jets import Jet, constant, smoothly
-from selmatch.checker.pieces import Integrals, Operation, Piece, middle_of
+from selmatch.checker.pieces import Operation, Piece, Shared, middle_of
 from selmatch.checker.spans import (
     EVERYTHING,
     Span,
+    TooLong,
     Unverified,
     exactly,
     inverse,
@@ -34,7 +36,7 @@ class NeverNegative:
 
     def __init__(self, *formulas: Sequence[Operation]) -> None:
         self.formulas = formulas
-        self._integrals = Integrals()
+        self.shared = Shared()
 
     def factor(self, *jets: Jet) -> Jet:
         """What must not be negative inside of a piece."""
@@ -43,7 +45,7 @@ class NeverNegative:
     def pieces(self, low: float, high: float) -> list[Piece]:
         """The formulas between two scores."""
         described = zip(self.formulas, self.bends, strict=True)
-        return [Piece(formula, low, high, bends=bends, integrals=self._integrals) for formula, bends in described]
+        return [Piece(formula, low, high, bends=bends, shared=self.shared) for formula, bends in described]
 
     def inside(self, low: float, high: float) -> list[Piece]:
         """The formulas on a piece, if the factor is not negative inside of it."""
@@ -51,14 +53,12 @@ class NeverNegative:
             try:
                 return self._inside(low, high)
             except Unverified:
-                if not self.looks_closer():
+                if not self.look_closer():
                     raise
 
-    def looks_closer(self) -> bool:
+    def look_closer(self) -> bool:
         """Take more trouble from here on; False if that is not possible."""
-        finer = self._integrals.finer()
-        self._integrals = finer or self._integrals
-        return finer is not None
+        return self.shared.look_closer()
 
     def _inside(self, low: float, high: float) -> list[Piece]:
         pieces = self.pieces(low, high)
@@ -89,9 +89,9 @@ class NeverFalls(NeverNegative):
     def factor(self, *jets: Jet) -> Jet:
         return _slope_of(jets[0])
 
-    def looks_closer(self) -> bool:
+    def look_closer(self) -> bool:
         if self.bends != (False,):
-            return super().looks_closer()
+            return super().look_closer()
         self.bends = (True,)
         return True
 
@@ -142,16 +142,28 @@ CLAIMS: dict[str, type[NeverNegative]] = {
 }
 
 
-def require(claim: NeverNegative, cuts: Sequence[float]) -> int:
+def require(claim: NeverNegative, cuts: Sequence[float], most: float = math.inf) -> None:
     """Raise :class:`Unverified` unless a claim holds from the first to the last of increasing scores.
 
-    Returns
-    -------
-    int
-        How many pieces it took.
+    Parameters
+    ----------
+    claim : NeverNegative
+        What to look at, new.
+    cuts : sequence of float
+        The scores.
+    most : number
+        How many operations on pieces it may take; ``claim.shared.spent`` says how many it took.
     """
     if len(cuts) < 2 or any(not a < b for a, b in itertools.pairwise(cuts)):
         raise Unverified("the cuts must be increasing scores")
+    claim.shared.most = most
+    try:
+        _look_at_all(claim, cuts)
+    except TooLong:
+        raise Unverified(f"more than {most:,.0f} operations would be needed") from None
+
+
+def _look_at_all(claim: NeverNegative, cuts: Sequence[float]) -> None:
     waiting = [(a, b) for a, b in itertools.pairwise(cuts)][::-1]
     looks, before = 0, None
     while waiting:
@@ -170,7 +182,6 @@ def require(claim: NeverNegative, cuts: Sequence[float]) -> int:
         if before is not None:
             claim.join(a, before, pieces)
         before = pieces
-    return looks
 
 
 def refute_half_turn(formula: Sequence[Operation], about: float, moves: Sequence[float]) -> None:

@@ -16,6 +16,7 @@ from selmatch.checker.spans import (
     NOTHING,
     ONE,
     Span,
+    TooLong,
     Unverified,
     cube,
     exactly,
@@ -71,12 +72,13 @@ class Piece:
         high: Any,
         *,
         bends: bool = False,
-        integrals: Integrals | None = None,
+        shared: Shared | None = None,
     ) -> None:
         self.low, self.high = low, high
         self.closed = [True, True]
         self._bend = NOTHING if bends else None
-        self._integrals = Integrals() if integrals is None else integrals
+        self._shared = Shared() if shared is None else shared
+        self._shared.spend(len(formula))
         #: how each part is worked out at an end, and what was found there
         self._recipes: list[Callable[[int], Jet | None]] = []
         self._ends: tuple[list[Jet | None], list[Jet | None]] = ([], [])
@@ -152,7 +154,7 @@ class Piece:
 
     def _integral(self, operation: Operation, given: Part) -> Part:
         """The integral of a formula up to a part of this one."""
-        antiderivative = self._integrals.of(operation)
+        antiderivative = self._shared.integral(operation)
         low, high = given.whole.value
         inner = antiderivative.on(low, high)
 
@@ -285,36 +287,44 @@ _COMPOSED: dict[str, Callable[..., Any]] = {
 _MOST_HALVINGS, _MOST_CELLS = 20, 20_000
 
 
-class Integrals:
-    """The integrals in a formula, which its pieces share; cells are cut until each is known to a share of its size."""
+class Shared:
+    """What the pieces of a proof share: integrals, whose cells are cut until each is known to a share of its size, and
+    the number of operations that they may take."""
 
     def __init__(self, share: float = 2.0**-13) -> None:
-        self.share = share
+        self.share, self.spent, self.most = share, 0, math.inf
         self._known: dict[int, Antiderivative] = {}
 
-    def of(self, operation: Operation) -> Antiderivative:
+    def spend(self, operations: int) -> None:
+        self.spent += operations
+        if self.spent > self.most:
+            raise TooLong
+
+    def integral(self, operation: Operation) -> Antiderivative:
         if id(operation) not in self._known:
             formula, start, places = operation.value
-            self._known[id(operation)] = Antiderivative(formula, start, places, self.share)
+            self._known[id(operation)] = Antiderivative(formula, start, places, self)
         return self._known[id(operation)]
 
-    def finer(self) -> Integrals | None:
-        """The same to more digits; None if there are no integrals, or enough digits."""
-        return Integrals(2.0**-20) if self._known and self.share > 2.0**-20 else None
+    def look_closer(self) -> bool:
+        """Know integrals to more digits from here on; False if there are none, or enough digits."""
+        closer = bool(self._known) and self.share > 2.0**-20
+        if closer:
+            self.share, self._known = 2.0**-20, {}
+        return closer
 
 
 class Antiderivative:
     """The integral of a formula from a score; what was found is kept, and the next score starts from there."""
 
-    def __init__(self, formula: Sequence[Operation], start: float, places: Sequence[float], share: float) -> None:
-        self.formula, self.places, self.share = formula, sorted(places), share
+    def __init__(self, formula: Sequence[Operation], start: float, places: Sequence[float], shared: Shared) -> None:
+        self.formula, self.places, self._shared = formula, sorted(places), shared
         self._scores, self._values = [float(start)], [NOTHING]
-        self._integrals = Integrals(share)
         self._cells = 0
 
     def on(self, low: Any, high: Any, *, bends: bool = False) -> Jet:
         """The formula itself between two exact numbers."""
-        return Piece(self.formula, low, high, bends=bends, integrals=self._integrals).whole
+        return Piece(self.formula, low, high, bends=bends, shared=self._shared).whole
 
     def through(self, x: Jet, inner: Jet) -> Jet:
         """The integral up to a part of a formula, where the integrand is ``inner``."""
@@ -365,7 +375,7 @@ class Antiderivative:
                     raise
                 cell = EVERYTHING
             error, size = cell.high - cell.low, greatest([-cell.low, cell.high])
-            if halvings == _MOST_HALVINGS or (error.is_finite() and error <= self.share * size):
+            if halvings == _MOST_HALVINGS or (error.is_finite() and error <= self._shared.share * size):
                 total = plus(total, cell)
             else:
                 waiting += [(a, middle, halvings + 1), (middle, b, halvings + 1)]

@@ -21,6 +21,10 @@ class Unverified(Exception):
     """What the checker could not see to be true."""
 
 
+class TooLong(Exception):
+    """More work than was allowed."""
+
+
 class Span(NamedTuple):
     """All numbers between two exact binary numbers, or infinities."""
 

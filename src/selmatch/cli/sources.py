@@ -40,6 +40,12 @@ def read(source: str, *, check: bool = True) -> Any:
     return selmatch.parse(source)
 
 
+def stored_certificates(source: str) -> list[Any]:
+    """The certificates in a spec file, each checked again; none for a formula."""
+    path = Path(source)
+    return spec.certificates(path, check=False) if is_there(path) else []
+
+
 def potential(source: str, scaling: bool, classes: bool, gamma: float | None, *, check: bool = True) -> Any:
     """What an argument means, as a link or, on request, as the scaling of a composite."""
     found = read(source, check=check)
