@@ -38,6 +38,7 @@ import json
 import math
 import os
 import re
+import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -83,7 +84,8 @@ MAX_WORD = 400  # characters of a number or a bare key
 MAX_FORMULA = 10_000  # characters
 MAX_DEGREE = 64  # of a polynomial, whose roots take cubic time
 MAX_EFFORT = 250_000  # elementary operations to build everything: about half a second
-MAX_LOSS = 1_000_000  # elementary operations of one loss
+MAX_LOSS = 500_000  # elementary operations of one loss
+MAX_SECONDS = 3.0  # of processor time, where building takes longer than its operations tell
 MAX_CERTIFICATES = 16
 MAX_CUTS = 5_000  # of all certificates
 MAX_VALUES = 50_000  # elementary operations of one value for each certificate: some seconds, since all are asked again
@@ -760,7 +762,7 @@ class _Builder:
         self.checks, self.proves = checks, proves
         self.proved: list[Proved] = []
         self.objects = self.numbers = 0
-        self.effort = 0.0
+        self.effort, self.start = 0.0, time.thread_time()
         self.efforts: dict[int, _Effort] = {}
         self.kept: list[Any] = []  # so that no two objects have one id
 
@@ -895,7 +897,8 @@ class _Builder:
             self.effort += part.value + part.primitive
             if proves and not part.known:
                 self.effort += _PROOF
-        if self.effort > MAX_EFFORT or any(part.loss > MAX_LOSS for part in parts):
+        late = time.thread_time() - self.start > MAX_SECONDS
+        if late or self.effort > MAX_EFFORT or any(part.loss > MAX_LOSS for part in parts):
             raise SpecError(
                 f"{cls.__name__} takes too long to check: too many parts, or nested too deep. Use fewer of Inverse, "
                 "CompositeSigmoid, FromPrimitive, FromScoreTransform and formulas inside each other; check = false on "
