@@ -32,6 +32,43 @@ def test_what_is_proved_of_a_curve_of_the_library_verifies(potential):
     assert not certificate or certificate.verify()
 
 
+def everything():
+    """Curves of the library and of users, and what can be made of them."""
+    bases = {
+        "Sinh": sm.Sinh(), "Cosh": sm.Cosh(), "AbsPower": sm.AbsPower(1.5, 1.2), "SmeLU": sm.SmeLU(),
+        "formula": sm.parse("z+tanh(z)", lower=False), "hinge": sm.parse("max(z,0.2*z)", lower=False),
+        "function": sm.FromLink(lambda z: 2.0 * z + f.sin(z)), "even": sm.parse("cosh(z)", lower=False),
+    }  # fmt: skip
+    made = {
+        "itself": lambda curve: curve,
+        "affine": lambda curve: curve.affine(1.5, 0.25, 2.0),
+        "capped": lambda curve: curve.capped(-1.0, 2.0),
+        "capped, then affine": lambda curve: curve.capped(-1.0, 2.0).affine(0.5, 1.0),
+        "a sum": lambda curve: curve + sm.parse("z-0.5*sin(z)", lower=False),
+        "inverse": lambda curve: sm.Inverse(curve),
+        "composite Sigmoid": lambda curve: sm.CompositeSigmoid(curve, gamma=0.4, check=False),
+        "affine composite Sigmoid": lambda curve: sm.CompositeSigmoid(curve, gamma=0.4, check=False).affine(2.0, 1.0),
+        "composite Softmax": lambda curve: sm.CompositeSoftmax(curve, check=False),
+        "primitive": lambda curve: sm.CompositeSigmoid(Q=curve, gamma=0.7, check=False),
+    }
+    return [pytest.param(base, make, id=f"{name}, {how}") for name, base in bases.items() for how, make in made.items()]
+
+
+@pytest.mark.parametrize(("base", "make"), everything())
+def test_whatever_is_proved_verifies(base, make):
+    try:
+        curve = make(base)
+    except ValueError:  # of a curve that falls there is no inverse
+        return
+    for domain in (None, (-3.0, 3.0), (2.5, math.inf)):
+        for ask in (certify.convex, certify.non_decreasing, certify.monotone_probability):
+            try:
+                certificate = ask(curve, domain, effort=certify.Effort(boxes=30))
+            except (TypeError, ValueError):  # no such question about such a curve or domain
+                continue
+            assert not certificate or certificate.verify(), str(certificate)
+
+
 @pytest.mark.parametrize(
     ("function", "cuts", "true"),
     [

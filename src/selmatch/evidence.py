@@ -22,6 +22,8 @@ from selmatch.structure import is_known, parts_of, why_non_decreasing
 
 #: a formula and the curve that it was traced from agree at so many scores, but for rounding; each eighth as a number
 _SAMPLES, _SINGLE, _AGREEMENT = 65, 8, 1e-12
+#: how far the checker looks beyond critical scores, in typical widths of a scaling
+_BESIDE = 16.0
 
 
 class Unverified(Exception):
@@ -49,6 +51,10 @@ def formula_of(function: Any, curve: Curve, low: float, high: float) -> tuple[St
     except Exception as error:  # a user's formula may do anything
         raise Unverified(f"the formula cannot be traced ({type(error).__name__}: {error})") from error
     if is_known(curve):
+        return formula
+    if any(step.name == "integral" for step in formula):  # it has no values; what it is made of has
+        for part in parts_of(curve):
+            formula_of(part, part, part.domain.low, part.domain.high)
         return formula
     scores = _samples(curve, low, high)
     with np.errstate(all="ignore"):
@@ -171,6 +177,31 @@ class Sign(_Known):
 
     def _see(self) -> None:
         pieces(lambda x: self.sign * self.curve(x), self.curve, self._cuts(*self.cuts), "is never negative")
+
+
+@dataclass(frozen=True)
+class Uncritical:
+    """A composite Sigmoid of a built-in scaling that never decreases beyond the scores that are critical.
+
+    The scaling says which these are; the checker looks at what is next to them.
+    """
+
+    curve: Any
+    low: float
+    high: float
+
+    def check(self) -> None:
+        """Raise :class:`Unverified` if the scaling does not say it again, or the checker does not see it."""
+        q = self.curve.scaling
+        critical = q.critical(self.curve.gamma, self.curve.offset) if is_known(q) else None
+        if critical is None:
+            raise Unverified("the scaling names no critical scores")
+        reach = _BESIDE * q.scale
+        below = max(self.low, critical.low - reach), min(self.high, critical.low)
+        above = max(self.low, critical.high), min(self.high, critical.high + reach)
+        for low, high in (below, above):
+            if low < high:
+                sigmoid_pieces(self.curve, (low, high))
 
 
 @dataclass(frozen=True)

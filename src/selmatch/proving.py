@@ -24,14 +24,16 @@ Array = Any
 def search_fall(curve: Curve, low: float, high: float, effort: Effort) -> Verdict:
     """Look for a decrease of a curve between two scores."""
     if why_non_decreasing(curve, low, high):
-        return Verdict()
+        return _by_structure(curve, low, high)
     own = is_library(curve)
     if own and isinstance(curve, Affine):
         return _mapped(search_fall(curve.curve, *outwards(curve, low, high), effort=effort), curve)
     if own and isinstance(curve, Capped):
-        low = low if curve.low is None else max(low, curve.low)
-        high = high if curve.high is None else min(high, curve.high)
-        return search_fall(curve.curve, low, high, effort) if low < high else Verdict()
+        inner_low = low if curve.low is None else max(low, curve.low)
+        inner_high = high if curve.high is None else min(high, curve.high)
+        if not inner_low < inner_high:
+            return _by_structure(curve, low, high)
+        return search_fall(curve.curve, inner_low, inner_high, effort)
     if own and isinstance(curve, CompositeSigmoid):
         return _search_composite(curve, low, high, effort)
     if own and isinstance(curve, Inverse):
@@ -79,15 +81,26 @@ def _mapped(verdict: Verdict, curve: Affine) -> Verdict:
     )
 
 
+def _by_structure(curve: Curve, low: float, high: float) -> Verdict:
+    return Verdict(evidence=(evidence.Structure(curve, low, high),))
+
+
 def _search_composite(curve: CompositeSigmoid, low: float, high: float, effort: Effort) -> Verdict:
     q = curve.scaling
     critical = q.critical(curve.gamma, curve.offset) if is_known(q) else None
-    if critical is not None:
-        low, high = max(low, critical.low), min(high, critical.high)
-        if not low < high:
-            return Verdict()
+    if critical is None:
+        return _search_bracket(curve, low, high, effort)
+    inner_low, inner_high = max(low, critical.low), min(high, critical.high)
+    verdict = _search_bracket(curve, inner_low, inner_high, effort) if inner_low < inner_high else Verdict()
+    if not verdict.holds or (inner_low, inner_high) == (low, high):
+        return verdict
+    return replace(verdict, evidence=(*verdict.evidence, evidence.Uncritical(curve, low, high)))
+
+
+def _search_bracket(curve: CompositeSigmoid, low: float, high: float, effort: Effort) -> Verdict:
+    q = curve.scaling
     if why_non_decreasing(q, low, high):  # Q is convex
-        return Verdict()
+        return _by_structure(q, low, high)
     if not is_integrated(q):  # Q is a user's, and need not belong to q
         verdict = never_negative(lambda x: derivative(curve, x), low, high, effort, curve)
         return _checked(_with_jumps(curve, verdict, low, high), curve, low, high)
@@ -104,7 +117,8 @@ def _search_inverse(curve: Inverse, low: float, high: float, effort: Effort) -> 
     inner = curve.curve
     verdict = search_fall(inner, inner.domain.low, inner.domain.high, effort)
     trusted = type(inner).inverse is Curve.inverse or is_known(inner)
-    return Verdict(boxes=verdict.boxes, left=[] if trusted and verdict.holds else [(low, high)])
+    left = [] if trusted and verdict.holds else [(low, high)]
+    return Verdict(boxes=verdict.boxes, left=left, evidence=verdict.evidence)
 
 
 def is_integrated(curve: Curve) -> bool:
