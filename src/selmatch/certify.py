@@ -542,8 +542,8 @@ def _compared(name: str, curve: Curve, scores: tuple[float, float], sign: str) -
 
 
 def _told_apart(a: tuple[float, float], b: tuple[float, float]) -> tuple[str, str] | None:
-    """Two numbers, each between two bounds, with the digits it takes to tell them apart, if these are certain."""
-    pairs = ((_digits(*a, n), _digits(*b, n)) for n in (*range(6, 18), *range(5, 0, -1)))
+    """Two numbers, each between two bounds, with the six digits or more that tell them apart, if these are certain."""
+    pairs = ((_digits(*a, n), _digits(*b, n)) for n in range(6, 18))
     return next((pair for pair in pairs if all(pair) and pair[0] != pair[1]), None)
 
 
