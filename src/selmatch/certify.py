@@ -701,8 +701,10 @@ def _is_checked(proof: Any) -> bool:
     return True
 
 
-#: relative error that a loss without closed forms may have; where it is not known, finding that out takes long
-_ACCURACY, _MOST_UNSURE = 1e-9, 3
+#: relative error that a loss without closed forms may have
+_ACCURACY = 1e-9
+#: a search ends after so many losses that are infinite or not known, since finding that out takes long
+_MOST_UNSURE = 3
 
 
 def _asymmetry(statement: str, potential: Any, about: float, effort: Effort) -> Certificate:
@@ -712,6 +714,8 @@ def _asymmetry(statement: str, potential: Any, about: float, effort: Effort) -> 
     steps = np.array([0.9, 0.7, 0.5, 0.3, 0.2]) * reach
     worst, witness, pairs, unsure = 0.0, None, 0, 0
     for u, v in itertools.product((*steps, *-steps), (*steps, 0.0, *-steps)):
+        if effort.is_over():
+            break
         values, ranges = [], []
         for way in (1.0, -1.0):
             s, s_hat = (np.array([about + way * t, about]) for t in (v, u))
@@ -722,13 +726,16 @@ def _asymmetry(statement: str, potential: Any, about: float, effort: Effort) -> 
             level = max(abs(number_at(potential, s)), abs(number_at(potential, s_hat))) if scalar else 0.0
             error = _ACCURACY * abs(values[-1]) + 1e-15 * level * reach
             ranges.append((values[-1] - error, values[-1] + error))
-        gap = math.fabs(values[0] - values[1])
-        pairs += math.isfinite(gap)
-        unsure += math.isnan(gap)
-        if unsure > _MOST_UNSURE or effort.is_over():
-            break
-        shown = _told_apart(*ranges)
-        if math.isfinite(gap) and gap > worst and shown:
+            if not math.isfinite(values[-1]):
+                break
+        if not math.isfinite(values[-1]):
+            unsure += 1
+            if unsure > _MOST_UNSURE:
+                break
+            continue
+        pairs += 1
+        gap, shown = math.fabs(values[0] - values[1]), _told_apart(*ranges)
+        if gap > worst and shown:
             worst = gap
             a, b, c, d = about + u, about + v, about - u, about - v
             other = "" if scalar else " (the other class at the centre)"
@@ -736,7 +743,8 @@ def _asymmetry(statement: str, potential: Any, about: float, effort: Effort) -> 
             witness = Witness(text, (float(b), float(a)), (values[0], values[1]))
     if witness is not None:
         return Refuted(statement, potential.domain, "evaluated in double precision", witness=witness)
-    remains = f"{pairs} pairs of scores agree with their reflections to 9 digits, which proves no equality"
+    several = "1 pair of scores agrees" if pairs == 1 else f"{pairs} pairs of scores agree"
+    remains = f"{several} with the reflection to 9 digits, which proves no equality"
     return Undecided(statement, potential.domain, "by evaluation", remains=remains)
 
 
