@@ -291,6 +291,13 @@ def test_a_change_of_sign_is_one_of_finite_values_next_to_scores_too():
         if isinstance(found, Refuted):
             below, above = found.witness.values
             assert -math.inf < below < 0 < above < math.inf
+    for only_numbers in (True, False):
+
+        def single(x, only_numbers=only_numbers):
+            return f.where(x == 0, -1.0, 1.0 + f.square(np.abs(float(x)) if only_numbers else x))
+
+        potential = sm.CompositeSoftmax(OnlyAFormula(single), check=False)
+        assert not isinstance(certify.monotone_probability(potential, DOMAIN), Refuted)
     assert isinstance(asked("abs(z)-1"), Refuted)
     assert isinstance(asked("log((-z)^2)"), Refuted)
 

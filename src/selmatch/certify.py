@@ -657,11 +657,11 @@ def _score_with_sign(q: Curve, domain: Interval, sign: int) -> float | None:
     values[~np.isfinite(values)] = -math.inf
     largest = np.argsort(-values, kind="stable")[:4]
     scores = (float(points[i]) for i in largest if values[i] > 0)
-    return next((z for z in scores if _sign_at(q, z, number_at(q, z)) == sign), None)
+    return next((z for z in scores if _sign_at(q, z) == sign), None)
 
 
-def _sign_at(q: Curve, z: float, value: float) -> int:
-    """The sign of q at a score, with rigour where that is possible."""
+def _sign_at(q: Curve, z: float) -> int:
+    """The sign of q at a score and next to it, with rigour where that is possible; 0 if it is not the same."""
     if _has_intervals():
         from selmatch.pointwise import certain_sign
 
@@ -669,7 +669,8 @@ def _sign_at(q: Curve, z: float, value: float) -> int:
             return certain_sign(q, z)
         except Exception:  # a user's formula may do anything
             pass
-    return int(value > 0.0) - int(value < 0.0)
+    values = [number_at(q, t) for t in (math.nextafter(z, -math.inf), z, math.nextafter(z, math.inf))]
+    return int(all(value > 0.0 for value in values)) - int(all(value < 0.0 for value in values))
 
 
 def _sign_kept(q: Curve, sign: float, domain: Interval, effort: Effort) -> tuple[Sign | None, str, int]:
