@@ -72,7 +72,7 @@ __all__ = [
 ]
 
 BY_INTERVALS = "by interval arithmetic"
-#: two subnormal numbers, which have few digits
+#: twice the least number above 0: subnormal numbers have few digits
 _SMALLEST = 1e-323
 _UPWARDS = decimal.Context(prec=3, rounding=decimal.ROUND_CEILING)
 
@@ -553,6 +553,8 @@ def _bounds(curve: Curve, z: float) -> tuple[float, float]:
         from selmatch.pointwise import value_range
 
         low, high = value_range(curve, z)
+        if -_SMALLEST < low <= 0.0 <= high < _SMALLEST:
+            return 0.0, 0.0
         if high - low <= 1e-6 * abs(low) + _SMALLEST:
             return low, high
     value = number_at(curve, z)
