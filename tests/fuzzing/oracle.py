@@ -341,7 +341,7 @@ def has_values_beside(function: Function, z: Any) -> bool:
 
 def beside(z: Any) -> tuple[Any, Any]:
     with ctx.workprec(PRECISIONS[-1]):
-        step = abs(z) * arb(2) ** -200 + arb(2) ** -400
+        step = abs(z) * arb(2) ** -200 + arb(2) ** -1200
         return z - step, z + step
 
 
