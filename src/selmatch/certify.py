@@ -451,7 +451,11 @@ def _decided(
     falls = [] if suspect is None else [fall_around(curve, suspect, domain)]
     falls += [part for part in verdict.left[:8] if part[1] - part[0] < 1e-6]  # across a jump that could not be cut
     for fall in falls:
-        if fall is not None and _falls_certainly(curve, fall, domain if of_loss else None):
+        if (
+            fall is not None
+            and all(domain.holds(z, interior=True) for z in fall)
+            and _falls_certainly(curve, fall, domain if of_loss else None)
+        ):
             return Refuted(statement, domain, how, witness=witness_of(curve, *fall, domain))
     if verdict.negative is not None and domain.holds(verdict.negative):
         from selmatch.pointwise import negative_slope
