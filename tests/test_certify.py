@@ -266,7 +266,9 @@ def test_a_witness_prints_no_false_digit(text, exact):
     with mpmath.workdps(700):
         values = [exact(mpmath.mpf(z)) for z in certificate.witness.scores]
         assert values[0] > values[1]
-        for (shown, half), value in zip(printed(certificate.witness), values, strict=True):
+        numbers = printed(certificate.witness)
+        assert len(numbers) == 2 or "= " not in certificate.witness.text  # subnormal numbers have few digits
+        for (shown, half), value in zip(numbers, values, strict=False):
             assert abs(shown - value) <= 1.0001 * half
 
 
@@ -289,6 +291,13 @@ def test_a_change_of_sign_is_one_of_finite_values_next_to_scores_too():
         if isinstance(found, Refuted):
             below, above = found.witness.values
             assert -math.inf < below < 0 < above < math.inf
+    for only_numbers in (True, False):
+
+        def single(x, only_numbers=only_numbers):
+            return f.where(x == 0, -1.0, 1.0 + f.square(np.abs(float(x)) if only_numbers else x))
+
+        potential = sm.CompositeSoftmax(OnlyAFormula(single), check=False)
+        assert not isinstance(certify.monotone_probability(potential, DOMAIN), Refuted)
     assert isinstance(asked("abs(z)-1"), Refuted)
     assert isinstance(asked("log((-z)^2)"), Refuted)
 
@@ -318,7 +327,7 @@ def test_a_search_for_asymmetry_gives_up_where_losses_are_not_known():
             raise RuntimeWarning("not known")
 
     assert isinstance(certify.odd(Unsure()), Undecided)
-    assert len(calls) <= 20
+    assert len(calls) <= 8
 
 
 def test_a_large_constant_hides_no_asymmetry_and_makes_none():

@@ -72,7 +72,7 @@ __all__ = [
 ]
 
 BY_INTERVALS = "by interval arithmetic"
-#: two subnormal numbers, which have few digits
+#: twice the least number above 0: subnormal numbers have few digits
 _SMALLEST = 1e-323
 _UPWARDS = decimal.Context(prec=3, rounding=decimal.ROUND_CEILING)
 
@@ -451,7 +451,11 @@ def _decided(
     falls = [] if suspect is None else [fall_around(curve, suspect, domain)]
     falls += [part for part in verdict.left[:8] if part[1] - part[0] < 1e-6]  # across a jump that could not be cut
     for fall in falls:
-        if fall is not None and _falls_certainly(curve, fall, domain if of_loss else None):
+        if (
+            fall is not None
+            and all(domain.holds(z, interior=True) for z in fall)
+            and _falls_certainly(curve, fall, domain if of_loss else None)
+        ):
             return Refuted(statement, domain, how, witness=witness_of(curve, *fall, domain))
     if verdict.negative is not None and domain.holds(verdict.negative):
         from selmatch.pointwise import negative_slope
@@ -542,8 +546,8 @@ def _compared(name: str, curve: Curve, scores: tuple[float, float], sign: str) -
 
 
 def _told_apart(a: tuple[float, float], b: tuple[float, float]) -> tuple[str, str] | None:
-    """Two numbers, each between two bounds, with the digits it takes to tell them apart, if these are certain."""
-    pairs = ((_digits(*a, n), _digits(*b, n)) for n in (*range(6, 18), *range(5, 0, -1)))
+    """Two numbers, each between two bounds, with the six digits or more that tell them apart, if these are certain."""
+    pairs = ((_digits(*a, n), _digits(*b, n)) for n in range(6, 18))
     return next((pair for pair in pairs if all(pair) and pair[0] != pair[1]), None)
 
 
@@ -553,6 +557,8 @@ def _bounds(curve: Curve, z: float) -> tuple[float, float]:
         from selmatch.pointwise import value_range
 
         low, high = value_range(curve, z)
+        if -_SMALLEST < low <= 0.0 <= high < _SMALLEST:
+            return 0.0, 0.0
         if high - low <= 1e-6 * abs(low) + _SMALLEST:
             return low, high
     value = number_at(curve, z)
@@ -657,11 +663,11 @@ def _score_with_sign(q: Curve, domain: Interval, sign: int) -> float | None:
     values[~np.isfinite(values)] = -math.inf
     largest = np.argsort(-values, kind="stable")[:4]
     scores = (float(points[i]) for i in largest if values[i] > 0)
-    return next((z for z in scores if _sign_at(q, z, number_at(q, z)) == sign), None)
+    return next((z for z in scores if _sign_at(q, z) == sign), None)
 
 
-def _sign_at(q: Curve, z: float, value: float) -> int:
-    """The sign of q at a score, with rigour where that is possible."""
+def _sign_at(q: Curve, z: float) -> int:
+    """The sign of q at a score and next to it, with rigour where that is possible; 0 if it is not the same."""
     if _has_intervals():
         from selmatch.pointwise import certain_sign
 
@@ -669,7 +675,8 @@ def _sign_at(q: Curve, z: float, value: float) -> int:
             return certain_sign(q, z)
         except Exception:  # a user's formula may do anything
             pass
-    return int(value > 0.0) - int(value < 0.0)
+    values = [number_at(q, t) for t in (math.nextafter(z, -math.inf), z, math.nextafter(z, math.inf))]
+    return int(all(value > 0.0 for value in values)) - int(all(value < 0.0 for value in values))
 
 
 def _sign_kept(q: Curve, sign: float, domain: Interval, effort: Effort) -> tuple[Sign | None, str, int]:
@@ -701,8 +708,10 @@ def _is_checked(proof: Any) -> bool:
     return True
 
 
-#: relative error that a loss without closed forms may have; where it is not known, finding that out takes long
-_ACCURACY, _MOST_UNSURE = 1e-9, 3
+#: relative error that a loss without closed forms may have
+_ACCURACY = 1e-9
+#: a search ends after so many losses that are infinite or not known, since finding that out takes long
+_MOST_UNSURE = 3
 
 
 def _asymmetry(statement: str, potential: Any, about: float, effort: Effort) -> Certificate:
@@ -712,6 +721,8 @@ def _asymmetry(statement: str, potential: Any, about: float, effort: Effort) -> 
     steps = np.array([0.9, 0.7, 0.5, 0.3, 0.2]) * reach
     worst, witness, pairs, unsure = 0.0, None, 0, 0
     for u, v in itertools.product((*steps, *-steps), (*steps, 0.0, *-steps)):
+        if effort.is_over():
+            break
         values, ranges = [], []
         for way in (1.0, -1.0):
             s, s_hat = (np.array([about + way * t, about]) for t in (v, u))
@@ -722,13 +733,16 @@ def _asymmetry(statement: str, potential: Any, about: float, effort: Effort) -> 
             level = max(abs(number_at(potential, s)), abs(number_at(potential, s_hat))) if scalar else 0.0
             error = _ACCURACY * abs(values[-1]) + 1e-15 * level * reach
             ranges.append((values[-1] - error, values[-1] + error))
-        gap = math.fabs(values[0] - values[1])
-        pairs += math.isfinite(gap)
-        unsure += math.isnan(gap)
-        if unsure > _MOST_UNSURE or effort.is_over():
-            break
-        shown = _told_apart(*ranges)
-        if math.isfinite(gap) and gap > worst and shown:
+            if not math.isfinite(values[-1]):
+                break
+        if not math.isfinite(values[-1]):
+            unsure += 1
+            if unsure > _MOST_UNSURE:
+                break
+            continue
+        pairs += 1
+        gap, shown = math.fabs(values[0] - values[1]), _told_apart(*ranges)
+        if gap > worst and shown:
             worst = gap
             a, b, c, d = about + u, about + v, about - u, about - v
             other = "" if scalar else " (the other class at the centre)"
@@ -736,7 +750,8 @@ def _asymmetry(statement: str, potential: Any, about: float, effort: Effort) -> 
             witness = Witness(text, (float(b), float(a)), (values[0], values[1]))
     if witness is not None:
         return Refuted(statement, potential.domain, "evaluated in double precision", witness=witness)
-    remains = f"{pairs} pairs of scores agree with their reflections to 9 digits, which proves no equality"
+    several = "1 pair of scores agrees" if pairs == 1 else f"{pairs} pairs of scores agree"
+    remains = f"{several} with the reflection to 9 digits, which proves no equality"
     return Undecided(statement, potential.domain, "by evaluation", remains=remains)
 
 

@@ -64,7 +64,7 @@ def value_range(curve: Any, z: float) -> tuple[float, float]:
         return -math.inf, math.inf
 
 
-def negative_slope(curve: Curve, z: float) -> float | None:
+def negative_slope(curve: Any, z: float) -> float | None:
     """What the slope of a curve is at most about a score, if negative; of a composite Sigmoid the factor with its sign.
 
     About it, since where two branches meet the slope at the score itself says nothing.

@@ -291,8 +291,7 @@ def printed_wrongly(text: str, values: Sequence[Any]) -> str:
         unit = 10.0 ** (int(exponent or 0) - len(digits.partition(".")[2]))
         with ctx.workprec(PRECISIONS[0]):
             off = float(abs(value - arb(number)).lower()) if math.isfinite(float(number)) else math.inf
-        enough = 0.5 * unit if largest < 1e-307 else min(0.5 * unit, 1e-5 * largest)  # subnormals have few digits
-        if not off <= enough + 1e-14 * largest:
+        if not off <= min(0.5 * unit, 1e-5 * largest) + 1e-14 * largest:
             return f"{number} is printed for {value.str(12, radius=False)}"
     return ""
 
@@ -342,7 +341,7 @@ def has_values_beside(function: Function, z: Any) -> bool:
 
 def beside(z: Any) -> tuple[Any, Any]:
     with ctx.workprec(PRECISIONS[-1]):
-        step = abs(z) * arb(2) ** -200 + arb(2) ** -400
+        step = abs(z) * arb(2) ** -200 + arb(2) ** -1200
         return z - step, z + step
 
 

@@ -495,10 +495,11 @@ NAMED = (
         "cos(1e300-0.1)*sinh(z-10)", "cos(153^30-5.5300000000000004e-06)*sinh(z+6.25)", "(-1)^(153^30)*z",
         "(sqrt(2)-1.4142135623730951)*sinh(z)", "sqrt(2)*z-1.4142135623730951*z", "(e+z)^0.5",
         "sign(sqrt(2)-1.4142135623730951)*z", "max(z,sqrt(2)*z-1.4142135623730951*z+0.5)",
-        "z^3*exp(-745.2)-5e-324*z^3", "(-(2e-3*0.1+z))^0.5",
+        "3/(10^0.5-z)*arctan2(z,signedlog(z))", "z^3*exp(-745.2)-5e-324*z^3", "(-(2e-3*0.1+z))^0.5",
     )),
     *(Case("named", "monotone_probability", f"CompositeSoftmax(parse({text!r}), check=False)") for text in (
-        "log(logit(huber(z,z)))", "where(z==0,-1,1+z^2)", "where(sqrt(2)>=1.4142135623730951,1,-1)*z",
+        "log(logit(huber(z,z)))", "square(z)-1e-300", "where(z==0,-1,1+z^2)",
+        "where(sqrt(2)>=1.4142135623730951,1,-1)*z",
     )),
     Case("named", "convex", "parse('where(z==2,5,z)')", places=(2.0,)),
     Case("named", "convex", "parse('z-1e-9*tanh(1e12*(z-1))', lower=False).affine(3.0, 0.3, 0.7)",

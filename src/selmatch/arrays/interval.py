@@ -499,6 +499,8 @@ class RangeNamespace:
 
     @staticmethod
     def sin(x: Range) -> Range:
+        if _same(x.low, x.high):  # a sine of 0 is 0
+            return Range(x.low.sin(), x.low.sin())
         half = arb.pi() / 2
         return RangeNamespace.cos(Range(x.low - half, x.high - half))
 
