@@ -18,6 +18,7 @@ from selmatch import certify
 from selmatch import functions as f
 from selmatch.certify import Proved, Refuted, Undecided
 from selmatch.distillation import distillation_loss
+from selmatch.pointwise import negative_slope
 
 DOMAIN = (-8.0, 8.0)
 FOLDER = pathlib.Path(os.environ.get("SELMATCH_GOLDEN", pathlib.Path(__file__).parent / "golden"))
@@ -845,3 +846,13 @@ def test_what_logits_cannot_be_asked_of():
         certify.convex(sm.Exp(), canonicalise="log_probabilities")
     with pytest.raises(ValueError, match=r"certify.convex: canonicalise must be one of .*, got 'centred'"):
         certify.convex(sm.CompositeSoftmax(), canonicalise="centred")
+
+
+def test_a_slope_says_nothing_where_a_condition_changes():
+    """Both branches fall, and between them the curve jumps up."""
+    curve = sm.parse("where(z<0,-z,10-z)", lower=False)
+    found = certify.non_decreasing(curve, (-8.0, 8.0))
+    assert isinstance(found, Refuted)
+    assert found.witness.scores != (0.0,)
+    assert negative_slope(curve, 0.0) is None
+    assert negative_slope(curve, 0.5) == -1.0

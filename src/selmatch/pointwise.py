@@ -21,21 +21,25 @@ from selmatch.structure import is_library
 _MORE_BITS = (212, 1100)
 
 
-def _sharply(function: Callable[[], Range], enough: Callable[[Range], Any]) -> Range:
-    """A range, computed with more and more digits until they are enough; anything if the function has no value."""
-    found = _valued(function)
+def _sharply(function: Callable[[], Range], enough: Callable[[Range], Any], *, one_branch: bool = False) -> Range:
+    """A range, computed with more and more digits until they are enough; anything if the function has no value.
+
+    With ``one_branch`` it is anything, too, where a condition of the function changes.
+    """
+    found = _valued(function, one_branch)
     for bits in _MORE_BITS:
         if enough(found):
             break
         with one_precision, ctx.workprec(bits):
-            found = _valued(function)
+            found = _valued(function, one_branch)
     return found
 
 
-def _valued(function: Callable[[], Range]) -> Range:
+def _valued(function: Callable[[], Range], one_branch: bool) -> Range:
     with watching() as watch:
         found = function()
-    return Range(-INFINITY, INFINITY) if watch.singular else found
+    unknown = watch.singular or (one_branch and watch.undecided)
+    return Range(-INFINITY, INFINITY) if unknown else found
 
 
 def _is_narrow(x: Range) -> bool:
@@ -72,7 +76,7 @@ def negative_slope(curve: Any, z: float) -> float | None:
     composite = isinstance(curve, CompositeSigmoid) and is_library(curve) and is_integrated(curve.scaling)
     steepness: Any = bracket if composite else slope
     try:
-        found = _sharply(lambda: steepness(curve, around(z)), lambda found: found.high < 0)
+        found = _sharply(lambda: steepness(curve, around(z)), lambda found: found.high < 0, one_branch=True)
     except Exception:  # a user's formula may do anything
         return None
     return bounds(found)[1] if found.high < 0 else None

@@ -95,6 +95,8 @@ def _exact_own(call: Any, primitive: Any = None, **others: Any) -> exact.ExactCu
     return exact.ExactCurve(call, primitive)
 
 
+#: bits of a value that this oracle knows at least
+_KNOWN = 30
 _LIBRARY = {name: getattr(sm, name) for name in exact.CURVES if hasattr(sm, name)}
 _SOURCES: tuple[dict[str, Any], dict[str, Any]] = (
     {**_LIBRARY, "CompositeSoftmax": sm.CompositeSoftmax, "Interval": sm.Interval, "f": sm.functions, "own": own,
@@ -657,7 +659,7 @@ def _doubt(case: Case, curve: exact.ExactCurve, answer: Refuted) -> str:
         holds = oracle.falls(curve, a, b)
         if case.question != "non_decreasing":
             holds = holds and oracle.falls_beside(curve, a, b)
-    if not holds:
+    if not holds and all(value.is_exact() or value.rel_accuracy_bits() > _KNOWN for value in values):
         return f"the values are {values[0].str(25, radius=False)} and {values[1].str(25, radius=False)}"
     return oracle.printed_wrongly(text, values)
 

@@ -87,8 +87,9 @@ def never_negative(
             continue
         here = _range(function(box(middle, middle)))
         if here.high < 0:  # a slope at a single score says nothing
-            near = _range(function(around(middle)))
-            if near.high < 0:
+            with watching() as beside:
+                near = _range(function(around(middle)))
+            if near.high < 0 and not beside.undecided:
                 verdict.negative, verdict.at_most = middle, bounds(near)[1]
                 return verdict
         values = Watch() if curve is None else _watched(curve, a, b)
