@@ -261,7 +261,7 @@ def _integral(function: Function, cuts: Sequence[float], pieces: int) -> Any:
             for k in range(pieces):
                 for node, weight in _gauss_nodes():
                     value = value_at(function, (precisely(a) + width * (k + (node + 1) / 2)).mid())
-                    if value is None:
+                    if value is None or not is_known(value):
                         return None
                     total += weight * value * width / 2
     return total
@@ -279,7 +279,14 @@ def _gauss_nodes(count: int = 10) -> list[tuple[Any, Any]]:
 
 # ------------------------------------------------------------------------------------------------------------ witnesses
 
+#: bits of a value that this oracle knows at least
+_KNOWN = 30
 _SHOWN = re.compile(r"= (-?(?:inf|nan|\d+\.?\d*(?:e[+-]?\d+)?))")
+
+
+def is_known(value: Any) -> bool:
+    """Whether a value has digits."""
+    return bool(value.is_exact() or value.rel_accuracy_bits() > _KNOWN or abs(value) < 1e-300)
 
 
 def printed_wrongly(text: str, values: Sequence[Any]) -> str:

@@ -95,8 +95,6 @@ def _exact_own(call: Any, primitive: Any = None, **others: Any) -> exact.ExactCu
     return exact.ExactCurve(call, primitive)
 
 
-#: bits of a value that this oracle knows at least
-_KNOWN = 30
 _LIBRARY = {name: getattr(sm, name) for name in exact.CURVES if hasattr(sm, name)}
 _SOURCES: tuple[dict[str, Any], dict[str, Any]] = (
     {**_LIBRARY, "CompositeSoftmax": sm.CompositeSoftmax, "Interval": sm.Interval, "f": sm.functions, "own": own,
@@ -659,7 +657,7 @@ def _doubt(case: Case, curve: exact.ExactCurve, answer: Refuted) -> str:
         holds = oracle.falls(curve, a, b)
         if case.question != "non_decreasing":
             holds = holds and oracle.falls_beside(curve, a, b)
-    if not holds and all(value.is_exact() or value.rel_accuracy_bits() > _KNOWN for value in values):
+    if not holds and all(map(oracle.is_known, values)):
         return f"the values are {values[0].str(25, radius=False)} and {values[1].str(25, radius=False)}"
     return oracle.printed_wrongly(text, values)
 
@@ -691,7 +689,10 @@ def _doubt_of_divergence(case: Case, curve: exact.ExactCurve, answer: Refuted) -
 
 def _doubt_of_asymmetry(case: Case, curve: exact.ExactCurve, answer: Refuted) -> str:
     s, s_hat = answer.witness.scores
-    values = [oracle.divergence(curve, way * s, way * s_hat, _places(case)) for way in (1.0, -1.0)]
+    # a dip beside a place must not be missed
+    places = [0.0, *_places(case)]
+    around = [place + way * 10.0**-k for place in places for way in (1.0, -1.0) for k in (2, 4, 5, 6)]
+    values = [oracle.divergence(curve, way * s, way * s_hat, [*places, *around]) for way in (1.0, -1.0)]
     if None in values:
         return ""
     # integrals may be too coarse to tell the values apart
