@@ -12,7 +12,7 @@ import selmatch as sm
 from conftest import LINKS, SOFTMAXES
 from selmatch import certify, checker
 from selmatch import functions as f
-from selmatch.arrays.trace import steps, trace, trace_exactly
+from selmatch.arrays.trace import Step, steps, trace, trace_exactly
 from selmatch.checker import pieces, spans
 
 INFINITY = math.inf
@@ -57,10 +57,110 @@ def test_what_is_proved_of_a_curve_of_the_library_verifies(potential):
         (lambda z: f.tan(z), (1.0, 2.0), False),
         (lambda z: f.sign(z) + f.side(z), (-1.0, 0.0, 1.0), True),
         (lambda z: f.arctan2(z, 1.0 + 0.0 * z), (-1.0, 1.0), False),  # not known to it
+        (lambda z: z**z, (0.1, 1.0), False),  # the exponent is one number at an end, but no constant
+        (lambda z: z**z, (0.4, 1.0), True),
+        (lambda z: z ** (1.0 + 0.5 * z), (0.1, 1.0), True),
+        (lambda z: f.minimum(z * (2.0 + f.cos(9.0 * z)), 0.0) - 0.5 * z, (0.0, 1.0), False),  # both are 0 at an end
+        (lambda z: 0.5 * z - f.maximum(0.0, -z * (2.0 + f.cos(9.0 * z))), (-1.0, 0.0), False),
     ],
 )
 def test_what_falls_is_refused_and_what_rises_is_accepted(function, cuts, true):
     assert accepts(function, *cuts) is true
+
+
+@pytest.mark.parametrize(
+    ("function", "cuts", "falls", "negative"),
+    [
+        (lambda z: f.where(z <= -8.0, 9.0, z + 8.0), (-8.0, 8.0), True, False),
+        (lambda z: f.where(z >= 8.0, -1.0, z + 8.0), (-8.0, 8.0), True, True),
+        (lambda z: f.where(z <= -8.0, -1.0, z + 8.0), (-8.0, 8.0), False, True),
+        (lambda z: f.where(z < -8.0, -1.0, z + 8.0), (-8.0, 8.0), False, False),
+        (lambda z: f.where(z == 2.0, -1.0, z), (0.0, 2.0), True, True),
+        (lambda z: f.where(z == 2.0, 2.5, z), (0.0, 2.0), False, False),
+        (lambda z: f.where(z == 0.0, 0.0, 1.0 / z), (0.0, 2.0), True, True),  # no value of both branches
+        (lambda z: 2.0 - 1.0 / z, (0.5, INFINITY), False, False),
+        (lambda z: z - 1.0 / z + f.sqrt(z), (0.0, 1.0), False, True),  # no value at 0
+    ],
+)
+def test_the_first_and_the_last_score_count(function, cuts, falls, negative):
+    assert accepts(function, *cuts) is not falls
+    assert accepts(function, *cuts, claim=checker.NeverNegative) is not negative
+
+
+def test_the_slope_at_an_end_is_not_known_where_another_one_is_infinite():
+    formula = steps(trace(lambda z: f.sqrt(z) * f.sqrt(2.0 * z)))
+    found = pieces.Piece(formula, 0.0, 1.0).end(0).slope
+    assert found.low <= math.sqrt(2.0) <= found.high
+
+
+NAN = math.nan
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        [("number", INFINITY), ("isfinite", 0), ("variable", "x"), ("negative", 2), ("where", 1, 3, 2)],
+        [("number", INFINITY), ("number", 0.0), ("multiply", 0, 1)],
+        [("number", INFINITY), ("negative", 0), ("exp", 1)],
+        [("number", INFINITY)],
+        [("number", NAN), ("number", 1.0), ("maximum", 0, 1)],
+        [("variable", "x"), ("number", INFINITY), ("power", 0, 1)],
+        [("variable", "x"), ("number", -INFINITY), ("power", 0, 1)],
+        [("number", 2**60 + 1), ("variable", "x"), ("add", 0, 1)],
+    ],
+)
+def test_formulas_with_numbers_that_are_no_finite_doubles_are_refused(formula):
+    formula = _formula(*formula)
+    for claim in (checker.NeverFalls, checker.NeverNegative):
+        with pytest.raises(checker.Unverified):
+            checker.require(claim(formula), (0.5, 1.0))
+
+
+def test_scores_may_be_compared_with_infinity():
+    formula = _formula(("variable", "x"), ("number", INFINITY), ("minimum", 0, 1), ("less", 0, 1), ("where", 3, 2, 0))
+    assert checker.require(checker.NeverFalls(formula), (-8.0, 8.0)) == 1
+
+
+def _formula(*lines):
+    """From the names of operations, with a number, or with the lines that they use."""
+    return tuple(
+        Step(name, (), rest[0]) if name in ("number", "variable") else Step(name, rest)
+        for name, *rest in lines
+        for rest in [tuple(rest)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("integrand", "start", "places", "cuts"),
+    [
+        (lambda t: 1.0 / t, 0.0, (), (0.5, 1.0)),
+        (lambda t: 1.0 / t, 0.0, (0.0,), (-1.0, -0.5)),
+        (lambda t: 1.0 / (t * t), -1.0, (), (0.5, 1.0)),
+        (lambda t: 1.0 / (t * t), -1.0, (0.0,), (0.5, 1.0)),
+        (lambda t: 1.0 + 0.0 * t, -INFINITY, (), (0.5, 1.0)),
+        (lambda t: 1.0 + 0.0 * t, NAN, (), (0.5, 1.0)),
+    ],
+)
+def test_integrals_that_do_not_exist_are_refused(integrand, start, places, cuts):
+    formula = (Step("variable", (), "x"), Step("integral", (0,), (steps(trace(integrand)), start, places)))
+    with pytest.raises(checker.Unverified):
+        checker.require(checker.NeverNegative(formula), cuts)
+
+
+@pytest.mark.parametrize("places", [(3.0, NAN, 1.0), (INFINITY, -INFINITY, NAN), (NAN, 2.0, 2.0, -7.0)])
+def test_places_only_help_to_integrate(places):
+    curve = sm.parse("where(z<2,z,5-z)-1", lower=False)
+    found = pieces.Antiderivative(steps(trace(curve)), 0.0, places, 2.0**-13)._up_to(4.0)
+    assert found.low <= 2.0 <= found.high
+
+
+@pytest.mark.parametrize("digits", [8, 20, 120])
+def test_the_precision_that_somebody_set_makes_nothing_true(digits, monkeypatch):
+    monkeypatch.setattr(flint.ctx, "prec", digits)
+    assert not accepts(lambda z: z - 1.0001 * f.tanh(z), -8.0, 8.0)
+    assert not accepts(lambda z: f.where(z < 1.0, z, z - 1e-12), -8.0, 1.0, 8.0)
+    assert not accepts(lambda z: 1.0000000000000002 * z - z - 1e-15 * z, 1.0, 2.0)
+    assert accepts(lambda z: z**3 + f.sinh(z), -8.0, 8.0)
 
 
 def test_values_are_not_negative_between_cuts_and_at_them():
