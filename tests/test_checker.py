@@ -1,5 +1,6 @@
 """The checker of proofs accepts what is true of every curve, and nothing that is false."""
 
+import itertools
 import math
 from pathlib import Path
 
@@ -91,6 +92,78 @@ def test_the_slope_at_an_end_is_not_known_where_another_one_is_infinite():
     formula = steps(trace(lambda z: f.sqrt(z) * f.sqrt(2.0 * z)))
     found = pieces.Piece(formula, 0.0, 1.0).end(0).slope
     assert found.low <= math.sqrt(2.0) <= found.high
+
+
+FUNCTIONS = {
+    "exp": mpmath.exp, "expm1": mpmath.expm1, "sinh": mpmath.sinh, "cosh": mpmath.cosh, "tanh": mpmath.tanh,
+    "arctan": mpmath.atan, "arcsinh": mpmath.asinh, "sigmoid": lambda x: 1 / (1 + mpmath.exp(-x)),
+    "softplus": lambda x: mpmath.log1p(mpmath.exp(x)), "square": lambda x: x * x,
+    "hypot1": lambda x: mpmath.sqrt(1 + x * x), "sin": mpmath.sin, "cos": mpmath.cos,
+    "omega": lambda x: x - mpmath.sin(x), "phi": lambda x: mpmath.expm1(x) - x, "log": mpmath.log,
+    "log1p": mpmath.log1p, "sqrt": mpmath.sqrt, "arcsin": mpmath.asin, "arctanh": mpmath.atanh,
+    "logit": lambda x: mpmath.log(x / (1 - x)), "tan": mpmath.tan, "negative": lambda x: -x, "abs": abs,
+    "fold": lambda x: -abs(x), "positive_part": lambda x: max(x, mpmath.mpf(0)), "side": lambda x: 1 - 2 * (x < 0),
+    "signedlog": lambda x: mpmath.sign(x) * mpmath.log1p(abs(x)),
+    "add": lambda x, y: x + y, "subtract": lambda x, y: x - y, "multiply": lambda x, y: x * y,
+    "divide": lambda x, y: x / y, "power": mpmath.power, "xlogy": lambda x, y: x * mpmath.log(y),
+    "minimum": min, "maximum": max, "within": lambda x, bound: min(max(x, -bound), bound),
+}  # fmt: skip
+SECONDS = {"power": (-2.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0), "within": (0.6,)}
+SHORT = ((-3.0, -1.0), (-1.0, 2.0), (0.0, 1.0), (0.25, 0.75), (2.0, 30.0), (-1e-9, 1e-9), (0.5, 0.5), (-0.7, -0.3))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_enclosures_hold_values_slopes_and_bends(name):
+    """Inside of a piece and at its ends, of a function of z and of one of z^2 - 1/5."""
+    seen = 0
+    for inner, second in itertools.product((False, True), SECONDS.get(name, (None, 2.0))):
+        for low, high in SHORT:
+            try:
+                piece = pieces.Piece(_made(name, inner, second), low, high, bends=True)
+            except checker.Unverified:
+                continue
+            seen += 1
+            for share in (0.0, 0.1, 0.5, 0.9, 1.0):
+                score = low + share * (high - low)
+                jet = piece.end(int(share)) if share in (0.0, 1.0) and low < high else piece.whole
+                for order, enclosure in enumerate(jet or ()):
+                    exact = _derivative(
+                        name, inner, second, score, order, (score == low < high) - (low < high == score)
+                    )
+                    slack = (1e-6 if order else 1e-13) * (1.0 + abs(exact))
+                    assert enclosure.low <= exact + slack, (name, second, low, high, score, order)
+                    assert enclosure.high >= exact - slack, (name, second, low, high, score, order)
+    assert seen >= 3
+
+
+def _made(name, inner, second):
+    """A function of z or of z^2 - 1/5, and of a number or of z + 1/4."""
+    number = ("number", 0.25 if second is None else second)
+    first = [("variable", "x"), ("square", 0), ("number", -0.2), ("add", 1, 2), number, ("add", 0, 4)]
+    arguments = (3 if inner else 0, 5 if second is None else 4)
+    return _formula(*first, (name, *arguments[: 2 if _is_binary(name) else 1]))
+
+
+def _is_binary(name):
+    return name in ("add", "subtract", "multiply", "divide", "power", "xlogy", "minimum", "maximum", "within")
+
+
+def _derivative(name, inner, second, score, order, side):
+    """Of the same with 90 digits; ``side``: from which side the score is approached."""
+
+    def function(z):
+        x = z * z + mpmath.mpf(-0.2) if inner else z
+        y = z + mpmath.mpf(0.25) if second is None else mpmath.mpf(second)
+        return FUNCTIONS[name](x, y) if _is_binary(name) else FUNCTIONS[name](x)
+
+    with mpmath.workdps(90):
+        step = mpmath.mpf(10) ** -30
+        z = mpmath.mpf(score) + 2 * side * step
+        if order == 0:
+            return function(z)
+        if order == 1:
+            return (function(z + step) - function(z - step)) / (2 * step)
+        return (function(z + step) - 2 * function(z) + function(z - step)) / step**2
 
 
 NAN = math.nan
