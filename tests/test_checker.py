@@ -63,10 +63,29 @@ def test_what_is_proved_of_a_curve_of_the_library_verifies(potential):
         (lambda z: z ** (1.0 + 0.5 * z), (0.1, 1.0), True),
         (lambda z: f.minimum(z * (2.0 + f.cos(9.0 * z)), 0.0) - 0.5 * z, (0.0, 1.0), False),  # both are 0 at an end
         (lambda z: 0.5 * z - f.maximum(0.0, -z * (2.0 + f.cos(9.0 * z))), (-1.0, 0.0), False),
+        (lambda z: f.minimum(0.0, -z), (-1.0, 1.0), False),
+        (lambda z: f.minimum(-z, 0.0), (-1.0, 1.0), False),
+        (lambda z: f.maximum(0.0, -z), (-1.0, 1.0), False),
+        (lambda z: f.maximum(-z, 0.0), (-1.0, 1.0), False),
+        (lambda z: f.where(f.maximum(z - 0.5, 0.0) > 0.0, -1.0, 0.0), (0.0, 1.0), False),  # 0 on half of the piece
+        (lambda z: f.where(f.minimum(0.5 - z, 0.0) < 0.0, -1.0, 0.0), (0.0, 1.0), False),
+        (lambda z: f.where(-f.square(z) < 0.0, z, -5.0), (-1.0, 1.0), False),  # 0 at one score
+        (lambda z: f.where(f.square(z) > 0.0, z, -5.0), (-1.0, 1.0), False),
+        (lambda z: f.log(f.maximum(z, 0.0)), (-1.0, 0.0), False),  # no value anywhere
+        (lambda z: 1.0 / f.maximum(z, 0.0), (-1.0, 0.0), False),
+        (lambda z: f.where(z < 1.0, _hazy(z), 5.0 * z), (0.9, 1.0, 1.1), False),  # falls by less than rounding
+        (lambda z: f.where(z <= 1.0, _hazy(z), 5.0 * z), (0.9, 1.0, 1.1), False),
+        (lambda z: f.where(z < 1.0, 5.0 * z, -_hazy(-z)), (0.9, 1.0, 1.1), False),
+        (lambda z: f.where(z <= 1.0, 5.0 * z, -_hazy(-z)), (0.9, 1.0, 1.1), False),
     ],
 )
 def test_what_falls_is_refused_and_what_rises_is_accepted(function, cuts, true):
     assert accepts(function, *cuts) is true
+
+
+def _hazy(z):
+    """5 z + 1e-18, known to fewer digits."""
+    return 5.0 * z + (f.exp(z) * f.exp(-z) - 1.0) + 1e-18
 
 
 @pytest.mark.parametrize(
@@ -80,6 +99,7 @@ def test_what_falls_is_refused_and_what_rises_is_accepted(function, cuts, true):
         (lambda z: f.where(z == 2.0, 2.5, z), (0.0, 2.0), False, False),
         (lambda z: f.where(z == 0.0, 0.0, 1.0 / z), (0.0, 2.0), True, True),  # no value of both branches
         (lambda z: 2.0 - 1.0 / z, (0.5, INFINITY), False, False),
+        (lambda z: f.where(z == 1.0, 5.0 - _hazy(z), z), (0.5, 1.0, 2.0), True, True),
         (lambda z: z - 1.0 / z + f.sqrt(z), (0.0, 1.0), False, True),  # no value at 0
     ],
 )
@@ -92,6 +112,16 @@ def test_the_slope_at_an_end_is_not_known_where_another_one_is_infinite():
     formula = steps(trace(lambda z: f.sqrt(z) * f.sqrt(2.0 * z)))
     found = pieces.Piece(formula, 0.0, 1.0).end(0).slope
     assert found.low <= math.sqrt(2.0) <= found.high
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_slope_at_an_end_is_that_of_either_part_where_both_meet(swapped):
+    def both(z):
+        return (z, z * (1.5 - 2.0 * z))[:: -1 if swapped else 1]
+
+    for choose, slope in ((f.minimum, 1.0), (f.maximum, 1.5)):
+        found = pieces.Piece(steps(trace(lambda z, choose=choose: choose(*both(z)))), 0.0, 1.0).end(0).slope
+        assert found.low <= slope <= found.high
 
 
 FUNCTIONS = {
@@ -175,6 +205,7 @@ NAN = math.nan
         [("number", INFINITY), ("isfinite", 0), ("variable", "x"), ("negative", 2), ("where", 1, 3, 2)],
         [("number", INFINITY), ("number", 0.0), ("multiply", 0, 1)],
         [("number", INFINITY), ("negative", 0), ("exp", 1)],
+        [("number", -INFINITY), ("exp", 0)],
         [("number", INFINITY)],
         [("number", NAN), ("number", 1.0), ("maximum", 0, 1)],
         [("variable", "x"), ("number", INFINITY), ("power", 0, 1)],
@@ -217,7 +248,7 @@ def _formula(*lines):
 def test_integrals_that_do_not_exist_are_refused(integrand, start, places, cuts):
     formula = (Step("variable", (), "x"), Step("integral", (0,), (steps(trace(integrand)), start, places)))
     with pytest.raises(checker.Unverified):
-        checker.require(checker.NeverNegative(formula), cuts)
+        pieces.Piece(formula, *cuts)
 
 
 @pytest.mark.parametrize("places", [(3.0, NAN, 1.0), (INFINITY, -INFINITY, NAN), (NAN, 2.0, 2.0, -7.0)])
@@ -244,9 +275,59 @@ def test_values_are_not_negative_between_cuts_and_at_them():
                        claim=claim)  # fmt: skip
 
 
-def test_cuts_must_increase():
+@pytest.mark.parametrize("cuts", [(), (1.0,), (1.0, 1.0), (0.0, 2.0, 1.0), (0.0, math.nan), (math.nan, 0.0)])
+def test_cuts_must_increase(cuts):
     with pytest.raises(checker.Unverified, match="increasing"):
-        checker.require(checker.NeverFalls(steps(trace(sm.Identity()))), (1.0, 1.0))
+        checker.require(checker.NeverFalls(steps(trace(sm.Identity()))), cuts)
+
+
+@pytest.mark.parametrize(("name", "whether"), [("and", all), ("or", any), ("not", lambda both: not both[0])])
+def test_conditions_combine_as_they_are_named(name, whether):
+    for both in itertools.product((True, False), repeat=2):
+        made = [("greater" if holds else "less", 0, 1) for holds in both]
+        joined = (name, 2, 3)[: 2 if name == "not" else 3]
+        formula = _formula(("variable", "x"), ("number", 1.0), *made, joined, ("number", 2.0), ("where", 4, 5, 1))
+        assert float(pieces.Piece(formula, 3.0, 4.0).whole.value.low) == (2.0 if whether(both) else 1.0)
+
+
+def test_only_conditions_and_constants_decide():
+    variable, zero, two = ("variable", "x"), ("number", 0.0), ("number", 2.0)
+    assert float(pieces.Piece(_formula(zero, two, ("where", 0, 0, 1)), -1.0, 1.0).whole.value.low) == 2.0
+    assert float(pieces.Piece(_formula(zero, two, ("where", 1, 0, 1)), -1.0, 1.0).whole.value.low) == 0.0
+    for formula in (
+        [variable, ("where", 0, 0, 0)],
+        [variable, zero, ("less", 0, 1), ("exp", 2)],
+        [variable, zero, ("less", 0, 1), ("equal", 2, 1)],
+        [variable, two, ("less", 0, 1)],
+    ):
+        with pytest.raises(checker.Unverified):
+            pieces.Piece(_formula(*formula), -1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("integrand", "start", "argument", "cuts", "accepted"),
+    [
+        (lambda t: 1.0 + 0.0 * t, 0.0, lambda z: z, (0.0, INFINITY), True),
+        (lambda t: 1.0 + 0.0 * t, 0.0, lambda z: z, (-INFINITY, INFINITY), False),
+        (lambda t: 1.0 + 0.0 * t, 0.0, lambda z: -z, (0.5, INFINITY), False),
+        (lambda t: t, 0.0, lambda z: f.sinh(z), (-2.0, 0.0, 3.0), True),
+        (lambda t: t, 1e-3, lambda z: f.sinh(z), (-2.0, 0.0, 3.0), False),
+        (lambda t: t, -1.0, lambda z: f.sin(z), (-9.0, 9.0), False),  # at most 0
+        (lambda t: -1.0 + 0.0 * t, 0.0, lambda z: 1e-200 * (1e-200 * z), (0.0, 1.0), False),  # no doubles
+        (lambda t: 1.0 + 0.0 * t, 0.0, lambda z: 1e-200 * (1e-200 * z), (0.0, 1.0), True),
+        (lambda t: -1.0 + 0.0 * t, 0.0, lambda z: 1e200 * (1e200 * z), (0.5, 1.0), False),
+        (lambda t: f.where(t < 1.0, 1.0, -1.0), 0.0, lambda z: z, (0.0, 1.0, 2.0), True),
+        (lambda t: f.where(t < 1.0, 1.0, -1.0), 0.0, lambda z: z, (0.0, 1.0, 2.001), False),
+    ],
+)
+def test_integrals_have_the_signs_that_they_are_seen_to_have(integrand, start, argument, cuts, accepted):
+    line = steps(trace(argument))
+    formula = (*line, Step("integral", (len(line) - 1,), (steps(trace(integrand)), start, (1.0,))))
+    if accepted:
+        checker.require(checker.NeverNegative(formula), cuts)
+    else:
+        with pytest.raises(checker.Unverified):
+            checker.require(checker.NeverNegative(formula), cuts)
 
 
 class BySort(sm.Curve):
@@ -366,6 +447,18 @@ def test_jumps_of_a_scaling_are_jumps_of_its_sigmoid_link(step):
             checker.require(claim, (-1.0, 0.5, 2.0))
     else:
         assert checker.require(claim, (-1.0, 0.5, 2.0)) == 2
+
+
+@pytest.mark.parametrize("step", [-0.25, -(2.0**-50), 0.0, 2.0**-50])
+@pytest.mark.parametrize("condition", [lambda z: z < 0.5, lambda z: z <= 0.5], ids=["after", "before"])
+def test_integrals_of_a_scaling_do_not_jump(condition, step):
+    q, y = f.exp, lambda z: f.where(condition(z), z, 2.0 * z + (step - 0.5))
+    claim = checker.SigmoidLinkNeverFalls(steps(trace(q)), steps(trace(y)), 1.0)
+    if step == 0.0:
+        assert checker.require(claim, (0.0, 0.5, 1.0)) == 2
+    else:
+        with pytest.raises(checker.Unverified, match=r"may jump at 0\.5"):
+            checker.require(claim, (0.0, 0.5, 1.0))
 
 
 @pytest.mark.parametrize("gain", [1.0, 0.3])
