@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 from pathlib import Path
 
 import flint
@@ -67,10 +68,12 @@ def test_what_is_proved_of_a_curve_of_the_library_verifies(potential):
         (lambda z: f.minimum(-z, 0.0), (-1.0, 1.0), False),
         (lambda z: f.maximum(0.0, -z), (-1.0, 1.0), False),
         (lambda z: f.maximum(-z, 0.0), (-1.0, 1.0), False),
-        (lambda z: f.where(f.maximum(z - 0.5, 0.0) > 0.0, -1.0, 0.0), (0.0, 1.0), False),  # 0 on half of the piece
-        (lambda z: f.where(f.minimum(0.5 - z, 0.0) < 0.0, -1.0, 0.0), (0.0, 1.0), False),
+        (lambda z: f.where(f.maximum(z - 0.5, 0.0) > 0.0, -1.0, _from_0(z)), (0.0, 1.0), False),  # 0 on half of it
+        (lambda z: f.where(f.minimum(0.5 - z, 0.0) < 0.0, -1.0, _from_0(z)), (0.0, 1.0), False),
         (lambda z: f.where(-f.square(z) < 0.0, z, -5.0), (-1.0, 1.0), False),  # 0 at one score
         (lambda z: f.where(f.square(z) > 0.0, z, -5.0), (-1.0, 1.0), False),
+        (lambda z: f.log1p(z), (-2.0, 1.0), False),
+        (lambda z: f.sqrt(z), (-1.0, 1.0), False),
         (lambda z: f.log(f.maximum(z, 0.0)), (-1.0, 0.0), False),  # no value anywhere
         (lambda z: 1.0 / f.maximum(z, 0.0), (-1.0, 0.0), False),
         (lambda z: f.where(z < 1.0, _hazy(z), 5.0 * z), (0.9, 1.0, 1.1), False),  # falls by less than rounding
@@ -81,6 +84,10 @@ def test_what_is_proved_of_a_curve_of_the_library_verifies(potential):
 )
 def test_what_falls_is_refused_and_what_rises_is_accepted(function, cuts, true):
     assert accepts(function, *cuts) is true
+
+
+def _from_0(z):
+    return f.where(z <= 0.0, -2.0, 0.0)
 
 
 def _hazy(z):
@@ -97,6 +104,7 @@ def _hazy(z):
         (lambda z: f.where(z < -8.0, -1.0, z + 8.0), (-8.0, 8.0), False, False),
         (lambda z: f.where(z == 2.0, -1.0, z), (0.0, 2.0), True, True),
         (lambda z: f.where(z == 2.0, 2.5, z), (0.0, 2.0), False, False),
+        (lambda z: z + f.sqrt(f.where(z == 1.0, -1.0, 1.0)), (0.5, 1.0, 2.0), True, True),  # no value at 1
         (lambda z: f.where(z == 0.0, 0.0, 1.0 / z), (0.0, 2.0), True, True),  # no value of both branches
         (lambda z: 2.0 - 1.0 / z, (0.5, INFINITY), False, False),
         (lambda z: f.where(z == 1.0, 5.0 - _hazy(z), z), (0.5, 1.0, 2.0), True, True),
@@ -449,6 +457,12 @@ def test_jumps_of_a_scaling_are_jumps_of_its_sigmoid_link(step):
         assert checker.require(claim, (-1.0, 0.5, 2.0)) == 2
 
 
+def test_two_numbers_with_one_enclosure_may_be_two():
+    y = steps(trace(lambda z: f.where(z < 0.5, f.tanh(200.0 * z), f.tanh(190.0 * z))))
+    with pytest.raises(checker.Unverified, match=r"may jump at 0\.5"):
+        checker.require(checker.SigmoidLinkNeverFalls(steps(trace(f.exp)), y, 1.0), (0.0, 0.5, 1.0))
+
+
 @pytest.mark.parametrize("step", [-0.25, -(2.0**-50), 0.0, 2.0**-50])
 @pytest.mark.parametrize("condition", [lambda z: z < 0.5, lambda z: z <= 0.5], ids=["after", "before"])
 def test_integrals_of_a_scaling_do_not_jump(condition, step):
@@ -496,6 +510,45 @@ def test_products_of_intervals_hold_all_products():
             exact = flint.arb(p) * flint.arb(q)
             assert product.low <= exact.upper()
             assert product.high >= exact.lower()
+
+
+ENDS = (0.0, 5e-324, 1e-300, 0.1, 1.0, 1.0 / 3.0, 2.0, math.pi, 1e300, INFINITY)
+
+
+def test_intervals_of_sums_products_and_inverses_are_rounded_outwards():
+    rng = np.random.default_rng(0)
+    for _ in range(600):
+        x, y = (_ordered(rng.choice(ENDS, 2) * rng.choice([-1.0, 1.0], 2)) for _ in range(2))
+        p, q = (
+            [Fraction(end) for end in (*pair, 0.5) if abs(end) < 1e301 and pair[0] <= end <= pair[1]] for pair in (x, y)
+        )
+        a, b = (spans.Span(spans.exactly(low).low, spans.exactly(high).high) for low, high in (x, y))
+        _require_inside(spans.plus(a, b), [s + t for s, t in itertools.product(p, q)])
+        _require_inside(spans.times(a, b), [s * t for s, t in itertools.product(p, q)])
+        _require_inside(spans.minus(a), [-s for s in p])
+        _require_inside(spans.hull(a, b), [*p, *q])
+        _require_inside(spans.size_of(a), [abs(s) for s in p])
+        _require_inside(spans.square(a), [s * s for s in p])
+        _require_inside(spans.cube(a), [s**3 for s in p])
+        if x[0] >= 0.0 or x[1] <= 0.0:
+            _require_inside(spans.inverse(a), [1 / s for s in p if s])
+        else:
+            with pytest.raises(checker.Unverified):
+                spans.inverse(a)
+
+
+def _ordered(ends):
+    low, high = sorted(ends.tolist())
+    return (-low, high) if low == INFINITY else (low, -high) if high == -INFINITY else (low, high)
+
+
+def _require_inside(span, numbers):
+    for end, sign in ((span.low, 1), (span.high, -1)):
+        if not end.is_finite():
+            continue
+        mantissa, exponent = map(int, end.man_exp())
+        bound = Fraction(mantissa) * Fraction(2) ** exponent
+        assert all(sign * (number - bound) >= 0 for number in numbers)
 
 
 def test_the_documentation_says_how_long_the_checker_is():
