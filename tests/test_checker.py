@@ -147,7 +147,17 @@ FUNCTIONS = {
     "minimum": min, "maximum": max, "within": lambda x, bound: min(max(x, -bound), bound),
 }  # fmt: skip
 SECONDS = {"power": (-2.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0), "within": (0.6,)}
-SHORT = ((-3.0, -1.0), (-1.0, 2.0), (0.0, 1.0), (0.25, 0.75), (2.0, 30.0), (-1e-9, 1e-9), (0.5, 0.5), (-0.7, -0.3))
+SHORT = (
+    (-3.0, -1.0),
+    (-1.0, 2.0),
+    (0.0, 1.0),
+    (0.25, 0.75),
+    (2.0, 30.0),
+    (-1e-9, 1e-9),
+    (0.5, 0.5),
+    (-0.7, -0.3),
+    (-1.0, 0.0),
+)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -455,6 +465,16 @@ def test_jumps_of_a_scaling_are_jumps_of_its_sigmoid_link(step):
             checker.require(claim, (-1.0, 0.5, 2.0))
     else:
         assert checker.require(claim, (-1.0, 0.5, 2.0)) == 2
+
+
+def test_an_exponent_that_is_not_known_exactly_is_no_exact_one():
+    for number in range(1, 9):
+        formula = _formula(("number", 2.0), ("number", float(number)), ("exp", 1), ("power", 0, 2))
+        found = pieces.Piece(formula, 0.0, 1.0).whole.value
+        with mpmath.workdps(60):
+            exact = mpmath.power(2, mpmath.exp(number))
+            low, high = (mpmath.ldexp(*map(int, end.man_exp())) for end in found)
+            assert low <= exact <= high
 
 
 def test_two_numbers_with_one_enclosure_may_be_two():
