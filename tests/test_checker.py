@@ -12,7 +12,7 @@ import pytest
 
 import selmatch as sm
 from conftest import LINKS, SOFTMAXES
-from selmatch import certify, checker
+from selmatch import certify, checker, evidence
 from selmatch import functions as f
 from selmatch.arrays.trace import Step, steps, trace, trace_exactly
 from selmatch.checker import pieces, spans
@@ -156,7 +156,7 @@ SHORT = (
     (-1e-9, 1e-9),
     (0.5, 0.5),
     (-0.7, -0.3),
-    (-1.0, 0.0),
+    (-1.0, -0.5),
 )
 
 
@@ -512,6 +512,20 @@ def test_what_is_odd_verifies_and_something_else_does_not(link):
     moves = [0.5**k for k in range(-2, 4) if link.domain.holds(0.5**k, interior=True)]
     with pytest.raises(checker.Unverified, match="do not belong together"):
         checker.refute_half_turn(tilted, 0.0, moves)
+
+
+class SaysOdd(sm.Curve):
+    """Odd but for less than the checker sees, and says that it is odd."""
+
+    odd = True
+
+    def __call__(self, x):
+        return f.sinh(x) + 1e-30 * f.square(x)
+
+
+def test_what_a_class_says_of_itself_is_no_evidence():
+    with pytest.raises(evidence.Unverified, match="do not say"):
+        evidence.Reflection(SaysOdd(), 0.0).check()
 
 
 def test_products_of_intervals_hold_all_products():
