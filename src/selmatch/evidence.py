@@ -18,7 +18,8 @@ import numpy as np
 from selmatch.algebra import is_straight
 from selmatch.arrays.trace import Step, run, steps, trace_exactly
 from selmatch.curve import Curve, Interval
-from selmatch.structure import is_known, parts_of, why_non_decreasing
+from selmatch.formula import Formula
+from selmatch.structure import is_known, is_ours, parts_of, why_non_decreasing
 
 #: a formula and the curve that it was traced from agree at so many scores, but for rounding; each eighth as a number
 _SAMPLES, _SINGLE, _AGREEMENT = 65, 8, 1e-12
@@ -213,7 +214,8 @@ class Reflection:
 
     def check(self) -> None:
         """Raise :class:`Unverified` unless the parts say it again."""
-        if not (is_straight(self.curve) or self.curve.centre == self.about):
+        ours = is_known(self.curve) or (isinstance(self.curve, Formula) and is_ours(self.curve))
+        if not (ours and (is_straight(self.curve) or self.curve.centre == self.about)):
             raise Unverified("its parts do not say that the curve is odd")
         try:
             from selmatch import checker

@@ -28,6 +28,10 @@ from selmatch.checker.spans import (
 _MOST_PIECES = 64
 
 
+#: the formulas on a piece, and the end of it that is meant: 0 or 1
+Side = tuple[list[Piece], int]
+
+
 class NeverNegative:
     """A formula is never negative. Other claims say what instead must not be negative inside of pieces."""
 
@@ -77,9 +81,9 @@ class NeverNegative:
                 return pieces
         raise Unverified("what must not be negative may be")
 
-    def join(self, at: float, before: list[Piece], after: list[Piece]) -> None:
-        """Raise unless the claim holds where two pieces meet."""
-        if not (before[0].closed[1] or after[0].closed[0]) and not self.pieces(at, at)[0].whole.value.low >= 0:
+    def join(self, at: float, *sides: Side) -> None:
+        """Raise unless the claim holds at a score where pieces end."""
+        if len(_open(sides)) == len(sides) and not self.pieces(at, at)[0].whole.value.low >= 0:
             raise Unverified(f"the value may be negative at {at!r}")
 
 
@@ -95,14 +99,11 @@ class NeverFalls(NeverNegative):
         self.bends = (True,)
         return True
 
-    def join(self, at: float, before: list[Piece], after: list[Piece]) -> None:
-        continuous = [before[0].closed[1], after[0].closed[0]]
-        if all(continuous):
-            return
-        here, below, above = self.pieces(at, at)[0].whole.value, before[0].end(1), after[0].end(0)
-        rises = [below is not None and below.value.high <= here.low, above is not None and here.high <= above.value.low]
-        if not all(either or other for either, other in zip(continuous, rises, strict=True)):
-            raise Unverified(f"the formula may fall at {at!r}")
+    def join(self, at: float, *sides: Side) -> None:
+        for pieces, i in _open(sides):
+            here, end = self.pieces(at, at)[0].whole.value, pieces[0].end(i)
+            if end is None or not (end.value.high <= here.low if i else here.high <= end.value.low):
+                raise Unverified(f"the formula may fall at {at!r}")
 
 
 class SigmoidLinkNeverFalls(NeverFalls):
@@ -120,13 +121,17 @@ class SigmoidLinkNeverFalls(NeverFalls):
         other = smoothly("sigmoid", y.minus())
         return _slope_of(q).plus(other.times(level.times(level)).times(self._share))
 
-    def join(self, at: float, before: list[Piece], after: list[Piece]) -> None:
-        if not (before[1].closed[1] and after[1].closed[0]):
-            here = self.pieces(at, at)[1].whole.value
-            ends = [side.end(i) for i, side in ((1, before[1]), (0, after[1]))]
-            if not (here.low == here.high and all(end is not None and end.value == here for end in ends)):
+    def join(self, at: float, *sides: Side) -> None:
+        for pieces, i in _open(sides, 1):
+            here, end = self.pieces(at, at)[1].whole.value, pieces[1].end(i)
+            if not (here.low == here.high and end is not None and end.value == here):
                 raise Unverified(f"an integral of the scaling may jump at {at!r}")
-        super().join(at, before, after)  # the link jumps as the scaling does
+        super().join(at, *sides)  # the link jumps as the scaling does
+
+
+def _open(sides: Sequence[Side], which: int = 0) -> list[Side]:
+    """The sides on which a formula may not be continuous up to and including the end."""
+    return [(pieces, i) for pieces, i in sides if not pieces[which].closed[i]]
 
 
 def _slope_of(jet: Jet) -> Jet:
@@ -144,6 +149,8 @@ CLAIMS: dict[str, type[NeverNegative]] = {
 
 def require(claim: NeverNegative, cuts: Sequence[float], most: float = math.inf) -> None:
     """Raise :class:`Unverified` unless a claim holds from the first to the last of increasing scores.
+
+    The first and the last score count if the formula has a value there.
 
     Parameters
     ----------
@@ -165,7 +172,7 @@ def require(claim: NeverNegative, cuts: Sequence[float], most: float = math.inf)
 
 def _look_at_all(claim: NeverNegative, cuts: Sequence[float]) -> None:
     waiting = [(a, b) for a, b in itertools.pairwise(cuts)][::-1]
-    looks, before = 0, None
+    looks, sides = 0, []
     while waiting:
         a, b = waiting.pop()
         looks += 1
@@ -179,9 +186,15 @@ def _look_at_all(claim: NeverNegative, cuts: Sequence[float]) -> None:
                 raise
             waiting += [(middle, b), (a, middle)]
             continue
-        if before is not None:
-            claim.join(a, before, pieces)
-        before = pieces
+        _meet(claim, a, *sides, (pieces, 0))
+        sides = [(pieces, 1)]
+    _meet(claim, cuts[-1], *sides)
+
+
+def _meet(claim: NeverNegative, at: float, *sides: Side) -> None:
+    """Raise unless a claim holds where pieces meet, or at the last score of all if it has a value."""
+    if len(sides) == 2 or (math.isfinite(at) and any(piece.changes[i] for pieces, i in sides for piece in pieces)):
+        claim.join(at, *sides)
 
 
 def refute_half_turn(formula: Sequence[Operation], about: float, moves: Sequence[float]) -> None:

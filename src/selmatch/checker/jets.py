@@ -21,6 +21,7 @@ from selmatch.checker.spans import (
     greatest,
     hull,
     inverse,
+    is_nothing,
     lowest,
     minus,
     outwards,
@@ -253,10 +254,10 @@ def _sqrt(positive: Any, x: Jet) -> Jet:
 
 
 def _power(positive: Any, x: Jet, d: Jet) -> Jet:
-    if not d.value.low == d.value.high:
+    if not (d.value.low == d.value.high and is_nothing(d.slope) and is_nothing(d.bend or NOTHING)):
         return smoothly("exp", d.times(_log(positive, x)))
     exponent = d.value.low
-    if not exponent.is_finite() or exponent < 0:
+    if exponent < 0:
         return _reciprocal(positive, _power(positive, x, d.minus()))
     n = exponent.unique_fmpz()
     if n is None:

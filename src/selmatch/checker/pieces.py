@@ -13,6 +13,7 @@ from flint import arb
 from selmatch.checker.jets import PARTIAL, Jet, constant, function_of
 from selmatch.checker.spans import (
     EVERYTHING,
+    INFINITY,
     NOTHING,
     ONE,
     Span,
@@ -61,8 +62,9 @@ class Part(NamedTuple):
 class Piece:
     """A formula between two scores: on the whole piece, and continued from its inside to both of its ends.
 
-    Conditions are decided inside of the piece. ``closed`` says for each end whether they are decided the same there, so
-    that the formula is continuous up to and including that end.
+    Conditions are decided inside of the piece. ``changes`` says for each end whether they may be decided otherwise
+    there, ``closed`` whether the formula is continuous up to and including that end: no condition changes, and every
+    part has a value there.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class Piece:
         shared: Shared | None = None,
     ) -> None:
         self.low, self.high = low, high
-        self.closed = [True, True]
+        self.closed, self.changes = [True, True], [False, False]
         self._bend = NOTHING if bends else None
         self._shared = Shared() if shared is None else shared
         self._shared.spend(len(formula))
@@ -96,7 +98,7 @@ class Piece:
         if not isinstance(results[-1], Part):
             raise Unverified("the formula is a condition")
         self.result: Part = results[-1]
-        self.whole = self.result.whole
+        self.whole = _finite(self.result).whole
 
     def end(self, i: int, part: Part | None = None) -> Jet | None:
         """What the formula, or a part of it, tends to at the lower (0) or upper end (1); None if that is unknown."""
@@ -132,10 +134,11 @@ class Piece:
             raise Unverified(f"{name} of a condition")
         if name in _COMPARED:
             return self._compared(name, *given)
-        if name == "isfinite":
-            return True  # a formula has a finite value wherever its parts have one, and others are refused below
         if name in ("minimum", "maximum"):
             return self._chosen(name, *given)
+        given = [_finite(part) for part in given]
+        if name == "isfinite":
+            return True  # a formula has a finite value wherever its parts have one, and others are refused below
         composed = _COMPOSED.get(name)
         if composed is not None:
             return composed(self, *given)
@@ -144,10 +147,14 @@ class Piece:
     def _applied(self, function: Callable[..., Jet], given: list[Part]) -> Part:
         def at(i: int) -> Jet | None:
             jets = [self._ends[i][part.place] for part in given]
+            known = [jet for jet in jets if jet is not None]
             try:
-                return None if any(jet is None for jet in jets) else function(self._at_end, *jets)
+                found = function(self._at_end, *known) if len(known) == len(jets) else None
             except Unverified:  # no value at the end, or an infinite one
                 return None
+            if found and not all(bound.is_finite() for jet in known for bound in jet.slope):
+                return found._replace(slope=EVERYTHING)  # of 0 times a slope that grows without bound
+            return found
 
         inside = self._inside if self.low < self.high else self._at_end
         return self._part(function(inside, *(part.whole for part in given)), at)
@@ -201,7 +208,7 @@ class Piece:
             end = self.end(i, gap)
             same = end is not None and (end.value.low > 0 if sign > 0 else end.value.high < 0)
             if not (same or (same_at_0 and end is not None and is_nothing(end.value))):
-                self.closed[i] = False
+                self.closed[i], self.changes[i] = False, True
 
     def _gap(self, a: Part, b: Part) -> Part:
         return self._applied(PARTIAL["subtract"], [a, b])
@@ -232,18 +239,26 @@ class Piece:
         smaller = name == "minimum"
 
         def choose(_: Any, x: Jet, y: Jet) -> Jet:
-            if x.value.high <= y.value.low:
+            if x.value.high < y.value.low:
                 return x if smaller else y
-            if y.value.high <= x.value.low:
+            if y.value.high < x.value.low:
                 return y if smaller else x
             pick = lowest if smaller else greatest
             value = Span(pick([x.value.low, y.value.low]), pick([x.value.high, y.value.high]))
             return Jet(value, hull(x.slope, y.slope), self._bend and EVERYTHING)
 
-        sign = self._sign(self._gap(a, b))
-        if sign:  # decided inside; the other one has the same value where they meet
+        x, y = a.whole.value, b.whole.value
+        sign = -1 if x.high <= y.low else 1 if y.high <= x.low else self._sign(self._gap(a, b))
+        if sign:  # decided inside; the other one has the same value where they meet, but not always the same slope
             return a if (sign < 0) == smaller else b
         return self._applied(choose, [a, b])
+
+
+def _finite(part: Part) -> Part:
+    """A part of a formula, unless it is infinite; such numbers can only be compared."""
+    if part.whole.value.low == INFINITY or part.whole.value.high == -INFINITY:
+        raise Unverified("the formula is infinite")
+    return part
 
 
 def _negative(piece: Piece, x: Part) -> Part:
@@ -318,7 +333,9 @@ class Antiderivative:
     """The integral of a formula from a score; what was found is kept, and the next score starts from there."""
 
     def __init__(self, formula: Sequence[Operation], start: float, places: Sequence[float], shared: Shared) -> None:
-        self.formula, self.places, self._shared = formula, sorted(places), shared
+        if not math.isfinite(start):
+            raise Unverified(f"an integral from {start!r}")
+        self.formula, self.places, self._shared = formula, sorted(filter(math.isfinite, places)), shared
         self._scores, self._values = [float(start)], [NOTHING]
         self._cells = 0
 
@@ -375,8 +392,10 @@ class Antiderivative:
                     raise
                 cell = EVERYTHING
             error, size = cell.high - cell.low, greatest([-cell.low, cell.high])
-            if halvings == _MOST_HALVINGS or (error.is_finite() and error <= self._shared.share * size):
+            if error.is_finite() and (error <= self._shared.share * size or halvings == _MOST_HALVINGS):
                 total = plus(total, cell)
+            elif halvings == _MOST_HALVINGS:
+                raise Unverified("an integral may be infinite")
             else:
                 waiting += [(a, middle, halvings + 1), (middle, b, halvings + 1)]
         return total

@@ -41,8 +41,8 @@ def outwards(low: Any, high: Any) -> Span:
 def exactly(value: Any) -> Span:
     if isinstance(value, arb):
         return Span(value, value)
-    if math.isnan(value):
-        raise Unverified("the formula holds a number that is none")
+    if not float(value) == value:
+        raise Unverified(f"{value!r} is no number that a double holds")
     at = arb(value) if math.isfinite(value) else INFINITY if value > 0 else -INFINITY
     return Span(at, at)
 
