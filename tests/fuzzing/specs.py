@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import selmatch as sm
-from selmatch import certify, spec
+from selmatch import certify, checker, pointwise, proving, spec  # noqa: F401 (all that is imported late)
 from selmatch.drawing import FromSensitivity
 from selmatch.formula import parse
 
