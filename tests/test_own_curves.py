@@ -346,3 +346,19 @@ def test_arrays_that_cannot_be_seen_are_taken_as_they_are(compiled):
     assert compiled(value, backend="eager")(torch.tensor(-1.0)).item() == pytest.approx(expected)
     for dtype in (torch.bfloat16, torch.float16):
         assert sm.Exp().affine(alpha=torch.tensor(2.0, dtype=dtype)).alpha.dtype == dtype
+
+
+POLES = [
+    ("max(abs(expm1(z)),tan(z))", 1.41372, -1.41372, 15.2260269650534),
+    ("max(abs(expm1(z)),tan(z))", -1.41372, 1.41372, 0.486405921220253),
+    ("max(0.5,tan(-z))+z^3*max(smelu(z,e),sign(z))", 1.41372, -1.41372, 6.01326328024592),
+    ("max(0.5,tan(-z))+z^3*max(smelu(z,e),sign(z))", -1.41372, 1.41372, -12.5458336090954),
+]
+
+
+@pytest.mark.parametrize(("text", "target", "score", "exact"), POLES)
+def test_a_pole_at_the_end_of_a_domain_spoils_no_loss(text, target, score, exact):
+    """Between its last two scores a curve climbs by 1e16, which is no jump. References: mpmath, cut at all kinks."""
+    curve = sm.parse(text, lower=False)
+    assert not curve.mesh.jumps
+    assert sm.MatchingLoss(curve, check=False)(score, target) == pytest.approx(exact, rel=1e-9)

@@ -42,6 +42,8 @@ PRECISE = 1e-12
 _UNITS = 16.0
 #: below it numbers lose their digits
 _SMALLEST = 1e-300
+#: scores so close to an end of the domain, relative to where they lie, are at that end
+_AT_AN_END = 2.0**-40
 #: pieces into which the typical scores are cut before anything is known
 _FIRST = 32
 #: how often the length of the pieces is doubled beyond
@@ -139,6 +141,13 @@ def _jump_at(value: Callable[[Array], Array], place: float) -> Jump | None:
     if math.isfinite(at) and 1e-6 < (at - below) / height < 1.0 - 1e-6:
         return Jump(place, height, at - below)
     return _jump_between(value, place - near, place + near)  # the place may be rounded
+
+
+def _is_a_pole(curve: Curve, jump: Jump) -> bool:
+    """Whether what looks like a jump is what a curve climbs between the last two scores of its domain."""
+    ends = (end for end in (curve.domain.low, curve.domain.high) if functions.is_number(end) and math.isfinite(end))
+    low, high = curve.window()
+    return any(math.fabs(jump.place - end) <= _AT_AN_END * max(math.fabs(end), high - low) for end in ends)
 
 
 def _jump_between(value: Callable[[Array], Array], a: float, b: float) -> Jump | None:
@@ -424,7 +433,8 @@ def _first_knots(curve: Curve) -> np.ndarray:
 
 
 def _measured(curve: Curve, numbers: _Numbers) -> Mesh:
-    jumps = [jump for place in curve.breaks if (jump := _jump_at(numbers.value, place)) is not None]
+    found = [_jump_at(numbers.value, place) for place in curve.breaks]
+    jumps = [jump for jump in found if jump and not _is_a_pole(curve, jump)]
     first = np.unique(np.append(_first_knots(curve), [jump.place for jump in jumps]))
     looks = 0
     while True:
@@ -439,8 +449,8 @@ def _measured(curve: Curve, numbers: _Numbers) -> Mesh:
             break
         known = {jump.place for jump in jumps}
         pairs = [(float(a[i]), float(b[i])) for i in steep] if len(jumps) < _MOST_JUMPS else []
-        found = [_jump_between(numbers.value, *pair) for pair in pairs]
-        new = [jump for jump in found if jump is not None and jump.place not in known]
+        between = [_jump_between(numbers.value, *pair) for pair in pairs]
+        new = [jump for jump in between if jump and jump.place not in known and not _is_a_pole(curve, jump)]
         if not new:
             break
         jumps += new
@@ -506,7 +516,7 @@ def _halved(
     parts = [np.concatenate(column) for column in zip(*done, strict=True)]
     order = np.argsort(parts[0])
     a, b, rise, ahead, behind, missed, agrees, steep, known = (part[order] for part in parts)
-    start = int(np.clip(np.searchsorted(a, middle, side="right") - 1, 0, len(a) - 1))
+    start = int(np.argmin(np.where(known, np.abs(0.5 * a + 0.5 * b - middle), np.inf)))
     joint = known[:-1] & known[1:] & (b[:-1] == a[1:])
     after, before = np.flatnonzero(~joint[start:]), np.flatnonzero(~joint[:start])
     stop = start + int(after[0]) + 1 if len(after) else len(a)
