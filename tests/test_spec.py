@@ -1,5 +1,6 @@
 """Spec files: exact round trips, readable text, clear errors, nothing that runs code or takes long."""
 
+import gc
 import json
 import math
 import os
@@ -788,6 +789,16 @@ def test_curves_that_take_long_to_measure_are_refused(monkeypatch):
         spec.from_dict({"selmatch": 1, "curve": {"type": "Sum", "curves": [wave, wave]}})
 
 
+@pytest.fixture
+def _without_garbage():
+    """What other tests left is collected now, not while a text is timed."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("_without_garbage")
 def test_random_texts_are_loaded_or_refused_and_run_no_code():
     sys.addaudithook(_hear)
     cases = fuzz.cases(random.Random(20))
