@@ -856,3 +856,9 @@ def test_a_slope_says_nothing_where_a_condition_changes():
     assert found.witness.scores != (0.0,)
     assert negative_slope(curve, 0.0) is None
     assert negative_slope(curve, 0.5) == -1.0
+
+
+@pytest.mark.parametrize("text", ["step(z^2)/10", "where(z==0,0,1)/10", "-step(z^2)/3", "where(z==0,1,sign(z)^2)/7"])
+def test_a_constant_that_a_choice_makes_is_not_rounded(text):
+    """Only at 0 has it another value, which no loss takes notice of."""
+    assert not isinstance(certify.convex(sm.parse(text, lower=False), (-8.0, 8.0)), Refuted)

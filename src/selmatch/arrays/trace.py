@@ -583,6 +583,8 @@ def run(program: tuple[Step, ...], values: Mapping[str, Array] | Array) -> Array
             result = apply(name, *(results[i] for i in arguments))
         if fold is not None and not varying.isdisjoint(arguments):
             varying.add(place)
+            if is_number(result) and not isinstance(result, bool):  # what a choice has made constant is not rounded
+                result = result + 0.0 * anchor
         results.append(result)
     last = results[-1]
     return last + 0.0 * values if named is None and is_number(last) else last  # type: ignore[operator]
