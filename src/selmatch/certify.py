@@ -88,16 +88,18 @@ QUESTIONS: dict[str, Callable[..., Certificate]] = {}
 def _remembered(ask: Callable[P, Certificate]) -> Callable[P, Certificate]:
     """A function whose proofs remember what it was asked."""
 
+    signature, options_asked = inspect.signature(ask), options_of(ask)
+
     @functools.wraps(ask)
     def asked(*arguments: P.args, **options: P.kwargs) -> Certificate:
         found = ask(*arguments, **options)
         if not isinstance(found, Proved) or found.question is not None:
             return found
-        given = inspect.signature(ask).bind(*arguments, **options).arguments
+        given = signature.bind(*arguments, **options).arguments
         subject = potential_of(f"certify.{ask.__name__}", given.pop(next(iter(given))))
         domain = given.pop("domain", None)
         ends = None if domain is None else pair("certify", "domain", domain, infinite=True)
-        others = {name: given[name] for name in options_of(ask) if given.get(name) is not None}
+        others = {name: given[name] for name in options_asked if given.get(name) is not None}
         return replace(found, question=Question(ask.__name__, subject, ends, others))
 
     QUESTIONS[ask.__name__] = asked
